@@ -1,4 +1,4 @@
-"""Jobs, their stages and their leases. A lease is a block of a job's items with its place in the timetable of a device."""
+"""Jobs, their stages and their leases. A lease is a block of a job's items, placed in a device's timetable."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Job(Numbered):
     """A job: items that run under a contract. Inputs and outputs are .npz files, with the items along the first axis of
     each array.
 
-    A job without an input file has a `seed`. Its inputs are generated block by block when the blocks run.
+    A job without an input file has a `seed`, from which the inputs are generated.
     """
 
     number_kind = NumberKind.JOB
@@ -81,12 +81,12 @@ class Job(Numbered):
 
     @property
     def is_final(self) -> bool:
-        """Whether the job has ended. Its state then never changes."""
+        """Whether the job has ended. A final state never changes."""
         return self.state in FINAL
 
 
 class StageState(models.TextChoices):
-    """The state of a stage. A waiting stage has no place in the timetable yet; the next sweep tries to place it."""
+    """The state of a stage. A waiting stage has no place in the timetable yet."""
 
     WAITING = "waiting", "Waiting for room"
     RUNNING = "running", "Running"
@@ -96,12 +96,11 @@ class StageState(models.TextChoices):
 class JobStage(models.Model):
     """One stage of a job: one program that runs on some or all of the job's items.
 
-    A cascade has up to three stages; each later stage processes the items of which the previous one was unsure
-    (`selection_key`). An ensemble has three stages from the start, each for all items. `unsure_left` is the number of
-    unsure items that no further program processed.
+    A cascade has up to three stages. Each later stage processes the items of which the previous stage was unsure
+    (`selection_key`). An ensemble has three stages, each for all items. `unsure_left` is the number of unsure items
+    that no further program processed.
 
-    The pace is frozen here: cycles of one execution, cycles between two executions, cycles per second, and cycles for
-    loading the program in each window. On a host pool, a cycle is a nanosecond and the pace is a measured percentile.
+    The pace is frozen here. On a host pool, a cycle is a nanosecond and the pace is a measured percentile.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -129,15 +128,13 @@ class JobStage(models.Model):
 
     @property
     def pace(self) -> Pace:
-        """The stage's frozen pace."""
         return Pace(self.latency_cycles, self.interval_cycles, self.clock_hz, self.load_cycles)
 
 
 class JobLabels(models.Model):
-    """The result of comparing a job's outputs with labels that were added later. According to `metric`, `correct` of
-    `total` items are right.
+    """The result of comparing a job's output with labels: `correct` of `total` items are right according to `metric`.
 
-    `output` is the output that was compared. `digest` is the digest of the label file, which is not stored.
+    `digest` is the digest of the label file, which is not stored.
     """
 
     job = models.OneToOneField(Job, on_delete=models.PROTECT, primary_key=True, related_name="labels")
@@ -183,15 +180,14 @@ NOT_BILLED = models.Q(state__in=["revoked", "failed"]) | models.Q(epoch__gt=1)
 
 
 class Lease(models.Model):
-    """A lease: the items [from_item, from_item + count) of a stage. Its first item issues at the window's cycle
+    """A lease: the items [from_item, from_item + count) of a stage. The first item issues at the window's cycle
     `first_cycle`.
 
-    `epoch` is the fencing token. It grows whenever the lease is offered again. Only the worker with the current epoch
-    may renew or complete the lease.
+    `epoch` is the fencing token, which grows whenever the lease is offered again. Only the worker with the current
+    epoch may renew or complete the lease.
 
     `device_from` and `device_to` are exact instants, rounded down to microseconds. `wall_ns` is the execution time on
-    the host; for a deterministic device it is never billed. `is_missed` means that the lease failed and the customer
-    was not the cause.
+    the host. `is_missed`: the lease failed and the platform was at fault.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -272,11 +268,11 @@ class Lease(models.Model):
 
 
 class DeviceHour(models.Model):
-    """The device time of finished leases that began in the same hour (UTC), summed for the revenue reports.
+    """The summed device time of finished leases that began in the same hour (UTC).
 
-    `cycles` counts from the first issue of each lease to the first issue of the next one, at `clock_hz`. On a host
+    `cycles` counts from the first issue of each lease to the first issue of the next lease, at `clock_hz`. On a host
     pool, cycles are microseconds of wall-clock time. `klass` is the class of service that was delivered. `until` is the
-    latest end of these leases. A database trigger maintains the rows, and the reconciliation checks them.
+    latest end of the leases. A database trigger maintains the rows.
     """
 
     id = models.BigAutoField(primary_key=True)

@@ -26,9 +26,7 @@ NOT_STARTED = (LeaseState.PLANNED, LeaseState.OFFERED)
 
 
 class Segment(NamedTuple):
-    """A period in a job's life: its name, start and end (None while unknown), its length so far, and a note on how it
-    is measured.
-    """
+    """A period in a job's life, with a note on how the period is measured. `start` and `end` are None while unknown."""
 
     name: str
     start: datetime | None
@@ -38,7 +36,7 @@ class Segment(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A lease as shown on the job's page. `amount` is its cost; None if it has not been billed."""
+    """A lease as shown on the job's page. `amount` is the cost; None if the lease has not been billed."""
 
     lease: Lease
     program: str
@@ -60,8 +58,8 @@ class Executed(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """The number of other jobs' blocks that start before a job's next block on its pool. `own` counts those of the same
-    organisation.
+    """The number of other jobs' blocks that start before a job's next block on the same pool. `own` counts the blocks
+    of the job's organisation.
     """
 
     blocks: int
@@ -72,8 +70,8 @@ class Ahead(NamedTuple):
 class JobView:
     """A job at one moment. Amounts are exact. `quoted` is the price of the job's stages under its contract.
 
-    `fallbacks` has a pair (confidence, output) for each program of a cascade that passes items on: an item whose
-    confidence in this output is lower goes to the next program.
+    `fallbacks` holds a pair (confidence, output) for each program of a cascade that passes items on. An item whose
+    confidence in the output is lower goes to the next program.
     """
 
     job: Job
@@ -104,13 +102,11 @@ class JobView:
 
     @property
     def title(self) -> str:
-        """The names of the models and the pool, as one title."""
         names = " then ".join(stage.program.model_version.model.name for stage in self.stages)
         return f"{names} on {self.job.contract.pool.slug}"
 
     @property
     def api_path(self) -> str:
-        """The path of the job in the API."""
         return f"/api/v1/jobs/{self.job.pk}"
 
     @property
@@ -125,22 +121,19 @@ class JobView:
 
     @property
     def starts_later(self) -> bool:
-        """Whether no block has started and the device time of the first block is still to come."""
+        """Whether no block has started and the device time of the first block is in the future."""
         is_waiting = all(block.lease.state in NOT_STARTED for block in self.blocks)
         return is_waiting and self.starts_at is not None and self.starts_at > self.now
 
     @property
     def quoted_note(self) -> str:
-        """A note about the quoted amount. It says what the amount covers, or for a finished job, how the cost compares
-        with the quote.
-        """
+        """A note about the quoted amount. For a finished job, the note compares the cost with the quote."""
         if not self.job.is_final:
             return "for the blocks placed so far" if self.job.threshold is not None else "for all items"
         return self.comparison
 
     @property
     def comparison(self) -> str:
-        """The comparison of the cost with the quote, as text."""
         if not self.difference:
             return "cost equals quote"
         side = "below" if self.difference < 0 else "above"
@@ -197,24 +190,20 @@ def job_view(job: Job, *, now: datetime) -> JobView:
 
 
 def _first(leases: Sequence[Lease]) -> datetime | None:
-    """Return the start of the earliest lease; None if there are no leases."""
     return min((lease.device_from for lease in leases), default=None)
 
 
 def _last(leases: Sequence[Lease]) -> datetime | None:
-    """Return the end of the latest lease; None if there are no leases."""
     return max((lease.device_to for lease in leases), default=None)
 
 
 def _blocks(stages: Sequence[JobStage], leases: Sequence[Lease], amounts: dict[UUID, Decimal]) -> list[Block]:
-    """Return the leases with their models and amounts, sorted by stage and first item."""
     names = {stage.pk: stage.program.model_version.model.name for stage in stages}
     ordered = sorted(leases, key=lambda lease: (lease.stage.position, lease.from_item))
     return [Block(lease, names[lease.stage_id], amounts.get(lease.pk)) for lease in ordered]
 
 
 def _executed(stages: list[JobStage], done: list[Lease]) -> list[Executed]:
-    """Return the largest counts of cycles and operations so far for each data-dependent program."""
     found = []
     for stage in stages:
         counted = [lease.counters for lease in done if lease.stage_id == stage.pk and lease.counters]
@@ -227,15 +216,12 @@ def _executed(stages: list[JobStage], done: list[Lease]) -> list[Executed]:
 
 
 def _amounts(job: Job, leases: list[Lease]) -> dict[UUID, Decimal]:
-    """Return the cost of each lease from the ledger. The query also filters by contract, because that column has an
-    index.
-    """
+    # The query also filters by contract, because that column has an index.
     rows = UsageRow.objects.filter(contract_id=job.contract_id, lease_id__in=[lease.pk for lease in leases])
     return {lease: amount for lease, amount in rows.values_list("lease_id", "amount") if lease is not None}
 
 
 def _quoted(job: Job, stage: JobStage, executions: int, now: datetime) -> Decimal:
-    """Return the contract's price for this number of executions of the stage's program."""
     rating = contract_lease_rate(
         contract=job.contract,
         program_digest=stage.program.digest,
@@ -247,11 +233,7 @@ def _quoted(job: Job, stage: JobStage, executions: int, now: datetime) -> Decima
 
 
 def _quoted_most(job: Job, stages: list[JobStage], now: datetime) -> Decimal:
-    """Return the job's maximum price.
-
-    For a cascade, it is the price if each program passes on as many items as the contract allows. For any other job, it
-    is the quoted price.
-    """
+    # For a cascade, the maximum assumes that each program passes on as many items as the contract allows.
     plan = contracts.combination_of(job.contract)
     if plan is None or plan.is_ensemble:
         return exact_sum([_quoted(job, stage, stage.count, now) for stage in stages])
@@ -272,7 +254,7 @@ def fallbacks_of(job: Job) -> list[tuple[str, str]]:
     """Return a pair (confidence, output) for each program of a cascade that passes items on; an empty list for other
     jobs.
 
-    If an item's confidence in this output is below the given confidence, the item goes to the next program.
+    An item whose confidence in the output is lower goes to the next program.
     """
     plan = contracts.combination_of(job.contract)
     if plan is None or plan.is_ensemble:
@@ -281,7 +263,6 @@ def fallbacks_of(job: Job) -> list[tuple[str, str]]:
 
 
 def _ahead(job: Job, placed: list[Lease]) -> Ahead:
-    """Count the blocks of other jobs on the pool that start before this job's next block."""
     waiting = [lease.device_from for lease in placed if lease.state in NOT_STARTED]
     if job.is_final or not waiting:
         return Ahead(0, 0)
@@ -291,9 +272,7 @@ def _ahead(job: Job, placed: list[Lease]) -> Ahead:
 
 
 def _waiting_reason(job: Job, placed: list[Lease], ahead: Ahead, now: datetime) -> str:
-    """Return the reason why no block of a placed job has started. Empty if a block has started, the job has ended, or
-    there is nothing to report.
-    """
+    """Return the reason why no block of a placed job has started; empty if there is nothing to report."""
     if job.is_final or not placed or any(lease.state not in NOT_STARTED for lease in placed):
         return ""
     pool = job.contract.pool
@@ -310,7 +289,6 @@ def _waiting_reason(job: Job, placed: list[Lease], ahead: Ahead, now: datetime) 
 
 
 def _segments(job: Job, leases: list[Lease], done: list[Lease], now: datetime) -> list[Segment]:
-    """Return the segments "Queued" and "Running" in wall-clock time, and "Billed" in device time."""
     first_taken = min((lease.taken_at for lease in leases if lease.taken_at), default=None)
     queued_end = first_taken or job.finished_at
     queued = (queued_end or now) - job.submitted_at

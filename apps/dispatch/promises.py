@@ -1,7 +1,7 @@
 """Evaluates the promises of a plan, for one job or for a contract with all its jobs. Reads only.
 
-Latency is counted in device cycles. Completion is the instant at which the results were stored. The metric is computed
-from labels that are added later.
+Latency is counted in device cycles. Work is complete when the results are stored. The metric needs labels, which are
+added later.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ NEVER = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Promise:
-    """One promise and its outcome.
+    """A promise and its outcome.
 
-    `promised` and `kept` (the actual value) are exact: a fraction for seconds or a share, an instant, or an amount.
-    `kept` is empty while the actual value is unknown. `verdict` is "kept", "missed", "within chance"
-    (the shortfall may be due to chance), "not known yet" or "not judged" (items were submitted too late).
+    `promised` and the actual value `kept` are exact: a fraction for seconds or a share, an instant, or an amount.
+    `kept` is empty while the actual value is unknown. `verdict` is "kept", "missed", "within chance" (the shortfall may
+    be due to chance), "not known yet" or "not judged" (items were submitted too late).
     """
 
     name: str
@@ -45,7 +45,7 @@ class Promise:
     kept_text: str
 
     def to_json(self) -> dict[str, Any]:
-        """The promise as the API returns it."""
+        """Return the promise as the API shows it."""
         return {"name": self.name, "promised": self.promised, "kept": self.kept, "verdict": self.verdict}
 
 
@@ -98,9 +98,8 @@ def _accuracy(promises: dict[str, Any], jobs: Sequence[Job]) -> Promise:
 
 
 def _latency(most: Fraction, contract: Contract, jobs: Sequence[Job]) -> Promise:
-    """Evaluate the promised latency. One item may run on several programs, so the actual latency is the sum of each
-    program's longest execution so far.
-    """
+    # One item may run on several programs, so the actual latency is the sum of each program's longest execution so
+    # far.
     worst: dict[int, Fraction] = {}
     stages = JobStage.objects.filter(job__in=jobs)
     leases = Lease.objects.filter(stage__in=stages, state=LeaseState.DONE).select_related("stage")
@@ -119,10 +118,7 @@ def _latency(most: Fraction, contract: Contract, jobs: Sequence[Job]) -> Promise
 
 
 def _seconds(lease: Lease, *, is_host: bool) -> Fraction | None:
-    """Return the seconds of the longest execution in a lease; None if they are unknown.
-
-    On a host pool, return the mean, because only whole leases are timed.
-    """
+    # On a host pool, only whole leases are timed, so the mean is used.
     if is_host:
         micros = int((lease.device_to - lease.device_from).total_seconds() * 10**6)
         return Fraction(micros, 10**6 * lease.count)
@@ -130,7 +126,6 @@ def _seconds(lease: Lease, *, is_host: bool) -> Fraction | None:
 
 
 def _completion(by: datetime, items: int, jobs: Sequence[Job], contract: Contract, now: datetime) -> Promise:
-    """Evaluate the promised completion. Work is complete when the results of the last promised item are stored."""
     done, at = _items_done(items, jobs)
     zone = contract.organisation.time_zone
     text = f"{done:,} of {items:,} items done" if at is None else instant_format(at, zone, seconds=True)
@@ -146,9 +141,8 @@ def _completion(by: datetime, items: int, jobs: Sequence[Job], contract: Contrac
 
 
 def _items_done(items: int, jobs: Sequence[Job]) -> tuple[int, datetime | None]:
-    """Return the number of items in finished jobs, and the instant at which the last promised item was done.
-
-    The instant is None while promised items are missing.
+    """Return the number of items in finished jobs, and the instant at which the last promised item was done; None while
+    promised items are missing.
     """
     done = 0
     for job in sorted((one for one in jobs if one.state == JobState.DONE and one.finished_at), key=_finished):
@@ -159,10 +153,8 @@ def _items_done(items: int, jobs: Sequence[Job]) -> tuple[int, datetime | None]:
 
 
 def _due(by: datetime, items: int, jobs: Sequence[Job], contract: Contract, now: datetime) -> datetime:
-    """Return the instant by which the items are due. It is later than promised if items were submitted late.
-
-    Returns NEVER if promised items were submitted after the promised instant or have not been submitted.
-    """
+    # The items are due later than promised if they were submitted late. NEVER: they were submitted after the promised
+    # instant, or not at all.
     submitted, last = 0, now
     for job in sorted(jobs, key=lambda one: one.submitted_at):
         submitted, last = submitted + job.items, job.submitted_at

@@ -47,7 +47,7 @@ class Result:
 def job_result(job: Job, stages: Sequence[JobStage], *, item: str = "") -> Result | None:
     """Return the job's outputs with a preview of one item; None if the job has no outputs.
 
-    `item` is the item's number as text. If it is empty, the first item is previewed.
+    `item` is the item's number as text. If `item` is empty, the first item is previewed.
     """
     if not job.outputs_key:
         return None
@@ -77,9 +77,6 @@ def _read(job: Job, stages: Sequence[JobStage], item: int) -> Result:
 
 
 def _labels(stages: Sequence[JobStage], classes: int) -> list[str]:
-    """Return the class names of the first program's model; an empty list if its file is deleted or does not name its
-    classes.
-    """
     version = stages[0].program.model_version
     if version.deleted_at is not None:
         return []
@@ -91,7 +88,7 @@ def _labels(stages: Sequence[JobStage], classes: int) -> list[str]:
 
 
 def _answered_by(file: NpzFile, row: int, stages: Sequence[JobStage]) -> str:
-    """Return the name of the model whose answer counts for a row; empty if only one program ran."""
+    # If only one program ran, the name is omitted.
     if len(stages) < 2 or "takt_stage" not in file.arrays:
         return ""
     position = file.row(file.arrays["takt_stage"], row)
@@ -99,7 +96,7 @@ def _answered_by(file: NpzFile, row: int, stages: Sequence[JobStage]) -> str:
 
 
 def _inputs(job: Job, item: int) -> list[Preview]:
-    """Return previews of the item's inputs that are images. Generated inputs are not stored, so they have no previews."""
+    # Generated inputs are not stored, so they have no previews.
     if not job.inputs_key:
         return []
     with default_storage.open(job.inputs_key) as opened:

@@ -33,7 +33,9 @@ def jobs_of(organisation: Organisation, *, state: str = "", contract: str = "") 
 
 
 def jobs_shown(organisation: Organisation, *, state: str = "", contract: str = "") -> QuerySet[Job]:
-    """Return the jobs with their models, numbers of blocks and start. Only the rows of the requested page are computed."""
+    """Return the jobs with their models, block counts and start times. Only the rows of the requested page are
+    computed.
+    """
     leases = Lease.objects.filter(stage__job=OuterRef("pk")).order_by()
     holding = leases.filter(state__in=[*LIVE, LeaseState.DONE])
     return (
@@ -48,7 +50,6 @@ def jobs_shown(organisation: Organisation, *, state: str = "", contract: str = "
 
 
 def _counted(leases: QuerySet[Lease]) -> Coalesce:
-    """Return a subquery that counts the leases of each job."""
     return Coalesce(Subquery(leases.values("stage__job").annotate(n=Count("pk")).values("n")), 0)
 
 
@@ -63,17 +64,16 @@ class Offer(NamedTuple):
 
     @property
     def left(self) -> int:
-        """The largest number of items that can still be submitted; the maximum over the programs."""
+        """The largest number of items that can still be submitted for any of the programs."""
         return max((left for _, _, left in self.inputs), default=0)
 
     @property
     def key(self) -> str:
-        """The contract's id. For a quota, it is followed by the program's id."""
+        """The contract's id. For a quota, the program's id follows."""
         return f"{self.contract.pk}:{self.wanted}" if self.wanted else str(self.contract.pk)
 
     @property
     def choice(self) -> str:
-        """The offer's label in a form."""
         return f"{self.contract.title}: {self.title} on {self.contract.pool.slug}, {self.left:,} left"
 
     @property
@@ -83,8 +83,9 @@ class Offer(NamedTuple):
 
 
 def offer_of(contract: Contract, wanted: UUID | None = None) -> Offer:
-    """Return the offer of a contract. It covers all programs, or only the program `wanted`. Raises Problem(422) if the
-    contract has no such program.
+    """Return the offer of a contract. The offer covers all programs, or only the program `wanted`.
+
+    Raises Problem(422) if the contract has no such program.
     """
     lines = [line for line in contracts.lines_of(contract) if wanted in (None, line.program.pk)]
     if not lines:
@@ -98,7 +99,6 @@ def offer_of(contract: Contract, wanted: UUID | None = None) -> Offer:
 
 
 def _combined(plan: contracts.Combination) -> str:
-    """Describe how the programs of a combination answer together."""
     if plan.is_ensemble:
         return (
             "Every item runs on all three models. If two models agree, their answer is used. Otherwise, the answer of "
@@ -117,7 +117,7 @@ def contracts_left(organisation: Organisation, *, now: datetime) -> QuerySet[Con
 
 
 def offers_open(organisation: Organisation, *, now: datetime, wanted: str = "") -> list[Offer]:
-    """Return the offers of the newest open contracts with executions left. If `wanted` is such a contract, it is always
+    """Return the offers of the newest open contracts with executions left. The offer of the contract `wanted` is always
     included.
     """
     rows = contracts_left(organisation, now=now).prefetch_related("lines__program__model_version__model")
@@ -134,10 +134,8 @@ def offers_open(organisation: Organisation, *, now: datetime, wanted: str = "") 
 
 
 def lease_device_time(lease: Lease) -> Fraction:
-    """Return the device time of a lease in seconds: its number of executions, times the interval between two
-    executions.
-
-    Revenue and utilisation are computed from the same time. On a host pool, it is the measured wall-clock time.
+    """Return the device time of a lease in seconds: the number of executions times the interval. On a host pool, return
+    the measured wall-clock time.
     """
     if lease.device.pool.is_host:
         return Fraction((lease.device_to - lease.device_from) // timedelta(microseconds=1), 10**6)

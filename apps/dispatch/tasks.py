@@ -1,6 +1,4 @@
-"""The Celery tasks of dispatch. Each task calls one service. A task may be delivered twice, so services check the state
-and epoch before they start work.
-"""
+"""The Celery tasks of dispatch. A task may be delivered twice, so services check the state and epoch first."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ LEASE_SECONDS_MAX = 1800
 
 @shared_task(bind=True, name="apps.dispatch.tasks.run_lease", ignore_result=True, time_limit=LEASE_SECONDS_MAX)
 def run_lease(self: Task[..., None], *, lease_id: str, epoch: int) -> None:
-    """Run one lease on this worker, under the host name that the fleet page shows."""
+    """Run one lease on this worker."""
     host = (self.request.hostname or "unknown").split("@")[0]
     execution.lease_execute(lease_id=UUID(lease_id), epoch=epoch, host=host, clock=timezone.now)
 
@@ -35,7 +33,7 @@ def offer_due() -> None:
 
 @shared_task(name="apps.dispatch.tasks.sweep", queue="dispatch", ignore_result=True)
 def sweep() -> None:
-    """Recover leases of silent workers and leases whose message was lost, and place waiting stages."""
+    """Recover leases from silent workers, and advance jobs without live leases."""
     services.leases_reoffer_silent(now=timezone.now())
     services.jobs_advance_due(now=timezone.now())
 

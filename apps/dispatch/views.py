@@ -1,4 +1,4 @@
-"""The views for jobs. Each view checks permissions, makes one service call, and returns the response."""
+"""The views for jobs. A view checks permissions, makes one service call, and returns the response."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def job_list(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def job_new(request: HttpRequest) -> HttpResponse:
-    """The page of the form to submit a job. POST submits the job."""
+    """The page to submit a job. POST submits the job."""
     organisation = organisation_get(request, roles=ENGINEERING)
     asked = (request.POST or request.GET).get("contract", "")
     offers = selectors.offers_open(organisation, now=timezone.now(), wanted=_uuid_text(asked.partition(":")[0]))
@@ -82,26 +82,23 @@ def job_new(request: HttpRequest) -> HttpResponse:
 
 
 def _status(form: JobForm, refusal: Problem | None) -> int:
-    """Return the HTTP status of the form's page."""
     if refusal is not None:
         return refusal.status
     return 422 if form.errors else 200
 
 
 def _choices(offers: Sequence[selectors.Offer], chosen: str | None) -> list[tuple[str, str]]:
-    """Return the contracts to choose from. If none is preselected, the first choice is a prompt."""
+    # If no contract is preselected, the first choice is a prompt.
     choices = [(one.key, one.choice) for one in offers]
     return choices if chosen is not None else [("", "Choose a contract"), *choices]
 
 
 def _more(organisation: Organisation, offers: Sequence[selectors.Offer]) -> int:
-    """Return the number of open contracts that the page does not list."""
     listed = {one.contract.pk for one in offers}
     return selectors.contracts_left(organisation, now=timezone.now()).count() - len(listed)
 
 
 def _refusal_context(refusal: Problem | None) -> dict[str, Any]:
-    """Return a refusal's template context: the list of its faults, or its text if it lists no faults."""
     faults = [error["message"] for error in refusal.errors if "message" in error] if refusal else []
     return {
         "refusal": refusal,
@@ -111,16 +108,12 @@ def _refusal_context(refusal: Problem | None) -> dict[str, Any]:
 
 
 def _chosen(offers: Sequence[selectors.Offer], asked: str) -> str | None:
-    """Return the key of the offer named in the URL; None if that offer is not open. If the URL names none, return the
-    newest offer's key.
-    """
     fitting = [one.key for one in offers if asked in {"", one.key, str(one.contract.pk)}]
     return next(iter(fitting), None)
 
 
 def _submit_once(request: HttpRequest, form: JobForm) -> str:
-    """Submit the job and return its URL. If the same form was already sent, return the URL of the job created then."""
-
+    # If the same form was already sent, no second job is created.
     def make() -> str:
         return reverse("dispatch:job_detail", kwargs={"pk": _submit(request, form).pk})
 
@@ -228,7 +221,7 @@ def job_cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _uuid_text(text: str) -> str:
-    """Return the text if it is a UUID; otherwise an empty text, which filters nothing."""
+    # An empty text filters nothing.
     try:
         return str(UUID(text))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Random access to the arrays of an uncompressed .npz file, the format in which jobs store arrays."""
+"""Random access to the arrays of an uncompressed .npz file."""
 
 from __future__ import annotations
 
@@ -33,12 +33,10 @@ class StoredArray:
 
     @property
     def row_shape(self) -> tuple[int, ...]:
-        """The shape of one row."""
         return self.shape[1:]
 
     @property
     def row_bytes(self) -> int:
-        """The size of one row in bytes."""
         return self.dtype.itemsize * int(np.prod(self.row_shape, dtype=np.int64))
 
 
@@ -88,7 +86,9 @@ class NpzFile:
             yield np.frombuffer(data, array.dtype)
 
     def position(self, array: StoredArray, value: int) -> int | None:
-        """Return the index of an integer in an ascending one-dimensional array; None if the array does not contain it."""
+        """Return the index of an integer in an ascending one-dimensional array; None if the array does not contain the
+        integer.
+        """
         low, high = 0, array.rows
         while low < high:
             middle = (low + high) // 2

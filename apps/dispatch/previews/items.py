@@ -22,7 +22,7 @@ FEATURES = re.compile(r"embed|hidden|pool|feature|state|box|coord|loc", re.IGNOR
 
 @dataclass(frozen=True)
 class Score:
-    """A class and its score. `share` is the probability of the class; raw scores are converted with softmax."""
+    """A class and its score. `share` is the probability of the class."""
 
     number: int
     label: str
@@ -47,7 +47,7 @@ class Preview:
 def preview(name: str, values: Array | None, labels: Callable[[int], Sequence[str]] = lambda _: ()) -> Preview:
     """Return the preview of an item. `values` is None if the item is too large to read.
 
-    `labels` takes the number of classes and returns their names; an empty list if they are unknown.
+    `labels` takes the number of classes and returns their names; an empty list if the names are unknown.
     """
     if values is None:
         return Preview(name, "too large")
@@ -62,9 +62,7 @@ def preview(name: str, values: Array | None, labels: Callable[[int], Sequence[st
 
 
 def _is_scores(name: str, values: Array) -> bool:
-    """Whether the values are scores of classes. They must form a vector of finite floats, and `name` must not suggest a
-    feature vector.
-    """
+    # Scores form a vector of finite floats. The name must not suggest a feature vector.
     axes = [size for size in values.shape if size > 1]
     is_vector = len(axes) == 1 and 2 <= axes[0] <= CLASSES_MAX and values.dtype.kind == "f"
     return is_vector and not FEATURES.search(name) and bool(np.isfinite(values).all())
@@ -83,7 +81,7 @@ def _scores(name: str, scores: Array, labels_for: Callable[[int], Sequence[str]]
 
 
 def softmax(scores: Array) -> Array:
-    """Return the softmax in double precision: exp(score - largest score), divided by the sum over all classes."""
+    """Return the softmax of the scores in double precision."""
     powers = np.exp(scores - scores.max())
     shares: Array = powers / powers.sum()
     return shares

@@ -1,7 +1,7 @@
 """Reads the names of a model's classes from the metadata of its ONNX file.
 
 Exporters store the names under different keys: `names` holds a Python dictionary literal, `id2label` or `labels` holds
-JSON. The graph and its weights are skipped, so even large files are read quickly.
+JSON.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def labels_of(file: IO[bytes], classes: int) -> list[str]:
 
 
 def _names(text: str) -> list[str]:
-    """Parse names from a JSON list or object, a Python dictionary literal, or comma-separated words."""
+    # Names are a JSON list or object, a Python dictionary literal, or comma-separated words.
     try:
         read: Any = json.loads(text)
     except (ValueError, RecursionError):
@@ -45,7 +45,6 @@ def _names(text: str) -> list[str]:
 
 
 def _ordered(named: Mapping[Any, Any]) -> list[str]:
-    """Return the names in the order of class numbers; an empty list unless the numbers are 0, 1, 2 and so on."""
     try:
         by_number = {int(number): str(name) for number, name in named.items()}
     except (TypeError, ValueError):
@@ -54,7 +53,6 @@ def _ordered(named: Mapping[Any, Any]) -> list[str]:
 
 
 def _metadata(file: IO[bytes]) -> dict[str, str]:
-    """Return the metadata of an ONNX model by key, without damaged entries."""
     found: dict[str, str] = {}
     try:
         for data in _entries(file):
@@ -66,7 +64,6 @@ def _metadata(file: IO[bytes]) -> dict[str, str]:
 
 
 def _entries(file: IO[bytes]) -> Iterator[bytes]:
-    """Yield the model's metadata entries as bytes. All other fields are skipped."""
     at, size, left = 0, file.seek(0, 2), METADATA_BYTES_MAX
     for _ in range(FIELDS_MAX):
         if at >= size:
@@ -112,7 +109,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Decode a varint. Return the number and the position after it. Raises IndexError if the data ends too early."""
+    """Return the decoded number and the position after it. Raises IndexError if the data ends too early."""
     number = shift = 0
     while True:
         byte = data[at]

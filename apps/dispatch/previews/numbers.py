@@ -8,7 +8,7 @@ DIGITS = 4
 
 
 def number_text(value: float) -> str:
-    """Format a number with four significant digits: 0.1235, 12. Very large or small numbers get an exponent: 1.5e-07."""
+    """Format a number with four significant digits, such as 0.1235, 12 or 1.5e-07."""
     if isnan(value):
         return "not a number"
     if not isfinite(value):

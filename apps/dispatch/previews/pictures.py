@@ -32,9 +32,8 @@ class Picture:
 def image_axes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, int, int] | None:
     """Return the (channel, height, width) axes of an item that looks like an image; None for any other item.
 
-    An image has one, three or four channels, before or after its height and width: [1, 3, 224, 224], [224, 224, 3].
-    Arrays with one channel may be other data. They count as images only if they have four axes, such as [1, 1, 64, 64],
-    or the type uint8.
+    An image has one, three or four channels, before or after its height and width. An array with one channel counts as
+    an image only if it has four axes or the type uint8.
     """
     if dtype.kind not in "uif" or len(shape) not in {3, 4} or (len(shape) == 4 and shape[0] != 1):
         return None
@@ -48,14 +47,14 @@ def image_axes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, int, 
 
 
 def _is_plane(sizes: tuple[int, int]) -> bool:
-    """Whether the height and width suit a picture. A tiny image or a narrow strip is not shown as one."""
+    # A tiny image or a narrow strip is not shown as a picture.
     return min(sizes) >= SIDE_MIN and max(sizes) <= min(sizes) * RATIO_MAX
 
 
 def picture(values: Array) -> Picture | None:
     """Return the picture of an item; None if the item does not look like an image.
 
-    Values of type uint8 are shown unchanged. Other values are scaled: the smallest becomes black, the largest white.
+    Values of type uint8 are shown unchanged. Other values are scaled from black (smallest) to white (largest).
     """
     axes = image_axes(values.shape, values.dtype)
     if axes is None:

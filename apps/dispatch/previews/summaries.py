@@ -14,7 +14,7 @@ READ_BYTES_MAX = 16 << 20  # of all arrays of a file together
 
 @dataclass(frozen=True)
 class Summary:
-    """The summary of one array. Its range covers the first `values_read` of `values` values. Arrays that are not
+    """The summary of one array. The range covers the first `values_read` of `values` values; arrays that are not
     numeric have no range.
     """
 
@@ -35,12 +35,11 @@ class Summary:
 
     @property
     def is_partial(self) -> bool:
-        """Whether only some of the values were read."""
         return self.values_read < self.values
 
 
 def summaries(file: NpzFile) -> list[Summary]:
-    """Summarise every array. At most READ_BYTES_MAX are read in total; the smallest arrays are read first."""
+    """Summarise every array. At most READ_BYTES_MAX are read in total, the smallest arrays first."""
     left = READ_BYTES_MAX
     found: dict[str, Summary] = {}
     waiting = sorted(file.arrays.values(), key=lambda one: one.row_bytes * one.rows)
@@ -52,7 +51,7 @@ def summaries(file: NpzFile) -> list[Summary]:
 
 
 def summary(file: NpzFile, array: StoredArray, most: int) -> Summary:
-    """Summarise one array from its first `most` bytes. The mean is computed in double precision from the finite values."""
+    """Summarise one array from its first `most` bytes. Only finite values count for the range and the mean."""
     total = int(np.prod(array.shape, dtype=np.int64))
     if array.dtype.kind not in "biuf":
         return Summary(array.name, str(array.dtype), array.shape, values=total, values_read=total)

@@ -1,3 +1,1 @@
-"""Runners that execute a block of items: the simulator for deterministic processors, and ONNX Runtime for this
-machine's CPU.
-"""
+"""Runners that execute a block of items: the simulator for deterministic processors, and ONNX Runtime for host pools."""

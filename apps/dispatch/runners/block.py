@@ -20,8 +20,7 @@ class Outcome:
     """The outcome of a block: its outputs with the items along the first axis, the counters of one execution, and the
     duration on this host.
 
-    `measured` holds the start and end by the wall clock. They are the device time on a host pool; on other pools
-    `measured` is None.
+    `measured` holds the start and end by the wall clock, which are the device time on a host pool; None on other pools.
     """
 
     outputs: dict[str, Array]

@@ -1,4 +1,4 @@
-"""Runs a model on this machine's CPU with ONNX Runtime. Its latency is measured, not proven."""
+"""Runs a model on this machine's CPU with ONNX Runtime. The latency is measured, not proven."""
 
 from __future__ import annotations
 
@@ -55,9 +55,7 @@ def run(program: Program, feeds: Sequence[Feeds], progress: Progress, clock: Cal
 
 
 def measure(program: Program) -> list[int]:
-    """Measure single executions on generated inputs, after a warm-up, for at most 10 seconds. Return their durations in
-    nanoseconds.
-    """
+    """Measure single executions on generated inputs for at most 10 seconds. Return the durations in nanoseconds."""
     session, constants, outputs = _prepared(program)
     feed = {**_seeded(program), **constants}
     for _ in range(WARM_UP):
@@ -86,14 +84,12 @@ def _prepared(program: Program) -> tuple[InferenceSession, Feeds, list[str]]:
 
 @lru_cache(maxsize=4)
 def _session(version_id: str, data: bytes) -> InferenceSession:
-    """Open a session and cache it. Loading a model takes longer than running it."""
+    # Loading a model takes longer than running it.
     return session_open(data)
 
 
 def _seeded(program: Program) -> dict[str, Any]:
-    """Generate inputs with the program's types and shapes. The values are small non-negative numbers, the same every
-    time.
-    """
+    # The values are small non-negative numbers, the same every time.
     random = np.random.default_rng(0)
     feed: dict[str, Any] = {}
     for one in program.inputs:

@@ -1,4 +1,4 @@
-"""ONNX Runtime with one thread, as used on host pools. Django is not needed, so a benchmark can measure the same code."""
+"""ONNX Runtime with one thread, as on host pools. Does not use Django, so benchmarks can measure the same code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def session_open(data: bytes) -> InferenceSession:
 
 @lru_cache(maxsize=1)
 def hardware() -> str:
-    """Return the names of the CPU and the runtime, which are stored with each measurement."""
+    """Return the names of the CPU and the runtime, for storage with each measurement."""
     import onnxruntime
 
     name = platform.processor() or platform.machine()

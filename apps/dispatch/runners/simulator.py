@@ -37,7 +37,6 @@ def _binary(program: Program) -> bytes:
 
 @lru_cache(maxsize=8)
 def _bytes_of(digest: str, program_hex: str) -> bytes:
-    """Return the stored binary. Raises WrongBinary if its digest differs from that of the binary that was sold."""
     from hashlib import sha256
     from uuid import UUID
 

@@ -1,8 +1,7 @@
 """Changes to jobs and leases, with one public function for each use case.
 
-`jobs` creates and cancels jobs, and `ending` ends them early and revokes leases. `stages` places stages in the
-timetable and advances jobs. `leases` offers, takes, renews, completes, fails and returns leases. Celery only delivers
-the messages.
+`jobs` creates and cancels jobs. `ending` ends jobs early and revokes leases. `stages` places stages in the timetable
+and advances jobs. `leases` offers, takes, renews, completes, fails and returns leases.
 """
 
 from apps.dispatch.services.ending import lease_revoke

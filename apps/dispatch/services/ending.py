@@ -14,9 +14,9 @@ log = structlog.get_logger("dispatch")
 
 
 def job_end(*, job: Job, state: JobState, problem: str, now: datetime) -> None:
-    """End a job early. The caller must hold the job's lock.
+    """End a job early and revoke its live leases. The caller must hold the job's lock.
 
-    Revokes the job's live leases. Executions that did not run are returned to the contract.
+    Executions that did not run are returned to the contract.
     """
     for lease in Lease.objects.select_for_update().filter(stage__job=job, state__in=LIVE):
         lease_revoke(lease=lease, now=now)
@@ -33,6 +33,6 @@ def job_end(*, job: Job, state: JobState, problem: str, now: datetime) -> None:
 
 
 def lease_revoke(*, lease: Lease, now: datetime) -> None:
-    """Revoke a lease permanently. The caller must hold the job's lock. The worker notices at its next renewal."""
+    """Revoke a lease permanently. The caller must hold the job's lock."""
     lease.state, lease.finished_at, lease.epoch = LeaseState.REVOKED, now, lease.epoch + 1
     lease.save(update_fields=["state", "finished_at", "epoch"])

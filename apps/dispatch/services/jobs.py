@@ -55,8 +55,8 @@ def program_choose(
 ) -> tuple[Program, list[TensorType]]:
     """Return the contract's program whose inputs fit the arrays, with the types of these inputs.
 
-    The candidates are those of `_programs`. Generated or stored items take the first candidate. Raises Problem(422) if
-    there are several candidates and none fits; a single candidate is returned unchecked.
+    Generated or stored items take the first candidate. A single candidate is returned unchecked. Raises Problem(422) if
+    none of several candidates fits.
     """
     candidates = [(program, contracts.inputs_of(program)) for program in _programs(contract, wanted)]
     if isinstance(arrays, Seeded | Stored):
@@ -68,11 +68,7 @@ def program_choose(
 
 
 def _programs(contract: Contract, wanted: UUID | None) -> list[Program]:
-    """Return the programs for which a job's inputs may be intended. Raises Problem(422) if there are none.
-
-    For a combination, this is its first program. Otherwise, it is every program of the contract, or only the program
-    `wanted`.
-    """
+    # For a combination, a job's inputs are intended for the first program.
     plan = contracts.combination_of(contract)
     programs = [plan.programs[0]] if plan else [line.program for line in contracts.lines_of(contract)]
     programs = [program for program in programs if wanted in (None, program.pk)]
@@ -100,9 +96,9 @@ def job_create(
 ) -> Job:
     """Create a job: deduct its items from the contract's volume, and place its leases in the timetable.
 
-    `arrays` is one of the following: the inputs by name, with the items along the first axis; the number of items to
-    generate; or items that the caller has already stored. `wanted` is the program to run if the contract has several.
-    `token_id` is the API token that is recorded with the usage. `name` is the customer's own name for the job.
+    `arrays` holds the inputs by name, with the items along the first axis; or the number of items to generate; or
+    stored items. `wanted` is the program to run if the contract has several. `token_id` is the API token that is
+    recorded with the usage. `name` is the customer's own name for the job.
 
     Raises Problem(422) if the inputs do not fit, there are too many, or the name is invalid. Raises Problem(409) if the
     contract has ended, its volume is used up, its processor has changed, or there is no capacity.
@@ -140,18 +136,12 @@ def job_create(
 
 
 def _confidence(plan: contracts.Combination | None) -> dict[str, Any]:
-    """Return the values of two columns of the job: the first threshold of a combination, and the output to which it
-    applies.
-    """
     if plan is None:
         return {"threshold": None, "confidence_output": ""}
     return {"threshold": next(iter(plan.thresholds), None), "confidence_output": plan.outputs[0]}
 
 
 def _checked(arrays: Inputs | Seeded | Stored, types: list[TensorType]) -> tuple[Inputs, int]:
-    """Return the inputs converted to the program's types, and the number of items. Generated or stored inputs are not
-    returned.
-    """
     if isinstance(arrays, Stored):
         return {}, arrays.items
     try:
@@ -170,7 +160,7 @@ def items_most(program: Program) -> int:
 
 
 def _blocks_check(program: Program, items: int) -> None:
-    """Raises Problem(422) if the job would have too many blocks. The request writes one row for each block."""
+    # The request writes one row for each block.
     most = items_most(program)
     if items > most:
         detail = f"A job of this program can have at most {most:,} items. Split your {items:,} items into several jobs."
@@ -191,10 +181,7 @@ def _refusal_record(contract: Contract, program: Program, items: int, refused: C
 
 
 def _job_store(job: Job, programs: Sequence[Program]) -> None:
-    """Store the job with one stage for each program that runs on every item.
-
-    The first stage must find room now. The other stages of an ensemble may wait for room.
-    """
+    # The first stage must find room now. The other stages of an ensemble may wait for room.
     contract, now = job.contract, job.submitted_at
     for program in programs:
         contract_executions_take(contract_id=contract.pk, program_digest=program.digest, count=job.items, now=now)
@@ -221,8 +208,9 @@ def _job_store(job: Job, programs: Sequence[Program]) -> None:
 
 @file_transaction()
 def job_cancel(*, job_id: UUID, actor: User | None, now: datetime) -> Job:
-    """Cancel a job. Finished blocks are kept and billed; the other executions are returned to the contract. Raises
-    Problem(409) if the job has ended.
+    """Cancel a job. Finished blocks are kept and billed. All other executions are returned to the contract.
+
+    Raises Problem(409) if the job has ended.
     """
     job = Job.objects.select_for_update().get(pk=job_id)
     if job.is_final:

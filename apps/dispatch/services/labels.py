@@ -25,11 +25,10 @@ LIMITS = Limits()
 
 
 def job_labels_add(*, job: Job, file: BinaryIO, size: int, actor: User | None, now: datetime) -> JobLabels:
-    """Evaluate a finished job's outputs with one label for each item. Later labels replace earlier ones.
+    """Evaluate a finished job's outputs with one label for each item. Later labels replace earlier labels.
 
-    Uses the metric of the contract's task, or accuracy if there is no task. Raises Problem(409) if the job has no
-    outputs or its inputs were generated, Problem(413) if the file is too large, and Problem(422), with every fault, if
-    the labels do not fit.
+    Raises Problem(409) if the job has no outputs or its inputs were generated, Problem(413) if the file is too large,
+    and Problem(422) if the labels do not fit.
     """
     if not job.outputs_key or not job.is_final:
         raise Problem(
@@ -57,7 +56,6 @@ def job_labels_add(*, job: Job, file: BinaryIO, size: int, actor: User | None, n
 
 
 def _judged(job: Job, labels: np.ndarray) -> JobLabels:
-    """Compare the outputs with the labels and return the counts as an unsaved row. Only processed items count."""
     with default_storage.open(job.outputs_key) as stored:
         outputs = arrays_unpack(stored.read())
     if "takt_items" in outputs:

@@ -1,8 +1,7 @@
-"""Operations on leases: offer, take, renew, complete, fail and return them, and recover them from silent workers.
+"""Operations on leases: offer, take, renew, complete, fail and return leases, and recover leases from silent workers.
 
-Every change to a lease first locks its job, then the lease. Leases are offered through the Celery queue of their pool.
-A message contains only the lease's id and epoch. A stale or duplicate message finds a different epoch or state and does
-nothing.
+Every change to a lease locks the job first, then the lease. Leases are offered through the Celery queue of their pool.
+A message contains only the lease's id and epoch, so a stale or duplicate message has no effect.
 """
 
 from __future__ import annotations
@@ -42,13 +41,7 @@ class LeaseLost(Exception):
 
 
 def leases_offer_due(*, now: datetime) -> int:
-    """Offer planned leases whose device time has come, and offered leases whose message was lost. Return the number of
-    offers.
-
-    A message counts as lost if a host of the pool is idle but the pool has taken no lease for a while. It also counts
-    as lost if the pool has taken a lease that was offered later. While all hosts of a pool are busy or offline, its
-    messages stay in the queue.
-    """
+    """Offer leases whose device time has come, and offered leases whose message was lost. Return the number of offers."""
     due = Q(state=LeaseState.PLANNED, device_from__lte=now)
     before = now - OFFER_AGAIN_AFTER
     lost = Q(device__pool__in=_pools_idle(since=before, now=now))
@@ -68,7 +61,6 @@ def leases_offer_due(*, now: datetime) -> int:
 
 
 def _pools_idle(*, since: datetime, now: datetime) -> list[UUID]:
-    """Return the pools that have an idle process on a live host and have taken no lease since `since`."""
     running = Lease.objects.filter(state=LeaseState.RUNNING, heartbeat_at__gt=now - SILENT_AFTER)
     busy_processes = Counter(running.values_list("host", flat=True))
     alive = WorkerHost.objects.filter(last_seen__gt=now - HOST_SILENT_AFTER)
@@ -78,11 +70,7 @@ def _pools_idle(*, since: datetime, now: datetime) -> list[UUID]:
 
 
 def _overtaken(*, since: datetime) -> list[tuple[UUID, datetime]]:
-    """Return the pools that have taken leases since `since`. For each pool, give the latest instant at which one of
-    these leases was offered.
-
-    Queues keep their order, so earlier offers that are still open are lost.
-    """
+    # Queues keep their order, so earlier offers that are still open are lost.
     recent = Lease.objects.filter(taken_at__gt=since, offered_at__isnull=False).order_by()
     return list(recent.values_list("device__pool").annotate(newest=Max("offered_at")))
 
@@ -132,12 +120,11 @@ def lease_complete(
     measured: tuple[datetime, datetime] | None = None,
     now: datetime,
 ) -> Lease:
-    """Complete a lease in one transaction: check the epoch and the counters, rate under the frozen terms, and post the
-    usage.
+    """Complete a lease and post its usage, in one transaction.
 
-    On a deterministic device, raises CountersDiffer and posts nothing if `counters` contradict the program's resources.
-    `measured` is the start and end by the wall clock, given only on a host pool. Raises LeaseLost if the epoch is old
-    or the lease is already complete, so a lease is billed only once.
+    `measured` is the start and end by the wall clock, given only on a host pool. On a deterministic device, raises
+    CountersDiffer if `counters` contradict the program's resources. Raises LeaseLost if the epoch is old or the lease
+    is already complete.
     """
     job = _job_lock(lease_id, "contract__pool")
     related = "device__pool", "stage__program__model_version__model"  # the rating reads these
@@ -162,7 +149,7 @@ def lease_complete(
 
 
 class CountersDiffer(Exception):
-    """Raised if the execution's counters differ from the compiler's. The job fails, and the lease is not billed."""
+    """Raised if the execution's counters differ from the compiler's."""
 
 
 def counters_check(*, expected: dict[str, Any], counted: dict[str, Any]) -> None:
@@ -183,7 +170,7 @@ def counters_check(*, expected: dict[str, Any], counted: dict[str, Any]) -> None
 
 
 def _leaves(proven: dict[str, Any], seen: dict[str, Any], path: str = "") -> list[tuple[str, int, int]]:
-    """Return (path, proven, counted) for every number. Skips `exact` and `reason`, which are not numbers."""
+    # `exact` and `reason` are not numbers.
     found: list[tuple[str, int, int]] = []
     for name, want in proven.items():
         if isinstance(want, dict):
@@ -197,8 +184,8 @@ def _leaves(proven: dict[str, Any], seen: dict[str, Any], path: str = "") -> lis
 def lease_fail(*, lease_id: UUID, epoch: int, reason: str, now: datetime, is_ours: bool = True) -> None:
     """Fail a lease and its job permanently. The lease is not billed.
 
-    `reason` is shown with the job. `is_ours` means that the customer was not the cause; the reserved time then counts
-    as missed and is credited.
+    `reason` is shown with the job. `is_ours`: the platform was at fault, so the reserved time counts as missed and is
+    credited.
     """
     job = _job_lock(lease_id)
     lease = Lease.objects.select_for_update().get(pk=lease_id)
@@ -228,8 +215,6 @@ def lease_return(*, lease_id: UUID, epoch: int, reason: str, now: datetime) -> N
 def leases_reoffer_silent(*, now: datetime) -> int:
     """Offer running leases again, at the next epoch, if their workers no longer send heartbeats. Return the number of
     these leases.
-
-    Skips locked leases, so a worker that froze inside a transaction does not block the sweep.
     """
     silent = Lease.objects.filter(state=LeaseState.RUNNING, heartbeat_at__lt=now - SILENT_AFTER)
     found = list(silent.values_list("pk", "stage__job_id"))
@@ -265,13 +250,12 @@ def _reoffer(lease_id: UUID, job_id: UUID, *, now: datetime) -> bool:
 
 
 def _usage_post(*, lease: Lease, job: Job, counters: dict[str, Any], now: datetime) -> None:
-    """Rate the lease and post its usage. Raises Problem(409) if the usage is already posted."""
     _, is_new = usage_post(usage_of(lease=lease, job=job, counters=counters, now=now), now=now)
     if not is_new:
         raise Problem(409, "Already billed", f"Lease {lease.pk} has already been billed.", kind="already-billed")
 
 
 def _job_lock(lease_id: UUID, *related: str) -> Job:
-    """Lock and return the job of a lease, together with its `related` objects. Call this before locking the lease."""
+    """Lock and return the job of a lease, with its `related` objects. Call this before locking the lease."""
     jobs = Job.objects.select_for_update(of=("self",)).select_related(*(related or (None,)))
     return jobs.get(stages__leases=lease_id)

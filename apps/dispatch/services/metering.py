@@ -1,6 +1,4 @@
-"""The usage and cost of a finished lease. They depend on the hours in which the lease ran and on the class that was
-delivered.
-"""
+"""Computes the usage and cost of a finished lease."""
 
 from __future__ import annotations
 
@@ -23,8 +21,7 @@ def usage_of(*, lease: Lease, job: Job, counters: dict[str, Any], now: datetime)
     """Return the usage of a lease, rated under its contract's frozen terms. The idempotency key is the same for all
     epochs.
 
-    `counters` are those of the longest execution in the block. They are charged only if the terms charge measured
-    counts.
+    `counters` are those of the longest execution in the block.
     """
     program = lease.stage.program
     model = program.model_version.model
@@ -64,9 +61,7 @@ def delivered_class(lease: Lease, job: Job) -> str:
 
 
 def _since(lease: Lease, job: Job) -> datetime:
-    """Return the instant from which the promise of the class counts. By then, the stage's items are known and the
-    contract has started.
-    """
+    # The promise of the class counts once the stage's items are known and the contract has started.
     begun = max(job.submitted_at, job.contract.starts_at)
     if not lease.stage.selection_key:  # all items of the job: known from the start
         return begun
@@ -76,9 +71,7 @@ def _since(lease: Lease, job: Job) -> datetime:
 
 
 def _seconds(lease: Lease) -> Fraction:
-    """Return the device time from one execution to the next, in seconds. On a host pool, return the mean over the
-    lease.
-    """
+    # On a host pool, only whole leases are timed, so the mean is used.
     if not lease.device.pool.is_host:
         return lease.stage.pace.each
     span = lease.device_to - lease.device_from
@@ -86,7 +79,6 @@ def _seconds(lease: Lease) -> Fraction:
 
 
 def _measured(lease: Lease, counters: dict[str, Any]) -> Counts | None:
-    """Return the measured counts of the lease; None for an exact program or on a host pool."""
     if lease.device.pool.is_host or lease.stage.program.exact:
         return None
     return Counts(counters["operations"] * lease.count, counters["interval"] * lease.count)

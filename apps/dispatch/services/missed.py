@@ -19,9 +19,8 @@ def windows_fail(*, windows: Collection[UUID], reason: str, now: datetime) -> li
     """Fail the live blocks in these windows, end their jobs, and release the future part of the windows. Return the
     failed blocks.
 
-    `reason` is recorded with the jobs. The failed blocks count as the platform's fault. The caller must have locked the
-    contracts and devices. Other code locks jobs first, so waiting for a job could deadlock: raises Problem(503) if a
-    job is locked.
+    The caller must hold the locks of the contracts and devices. Raises Problem(503) if a job is locked, because waiting
+    for the job could deadlock.
     """
     live = Lease.objects.filter(window__in=windows, state__in=LIVE)
     rows = Job.objects.filter(
@@ -45,7 +44,7 @@ def windows_fail(*, windows: Collection[UUID], reason: str, now: datetime) -> li
 
 
 def _release(window: Window, now: datetime) -> None:
-    """Release the future part of a window. Its past part stays reserved."""
+    # The past part of the window stays reserved.
     if window.start >= now:
         window.state = WindowState.RELEASED
         window.save(update_fields=["state"])

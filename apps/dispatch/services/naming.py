@@ -15,7 +15,7 @@ from apps.dispatch.models import Job
 
 @transaction.atomic
 def job_rename(*, job_id: UUID, name: str, actor: User | None, now: datetime) -> Job:
-    """Set the name of a job. An empty name removes it. Raises Problem(422) if the name is invalid."""
+    """Set the name of a job. An empty name removes the current name. Raises Problem(422) if the name is invalid."""
     name = name_clean(name)
     job = Job.objects.select_for_update(no_key=True).get(pk=job_id)
     if name == job.name:

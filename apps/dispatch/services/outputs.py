@@ -25,9 +25,7 @@ def stage_outputs(stage: JobStage) -> dict[str, np.ndarray]:
 
 
 def _blocks(stage: JobStage) -> Iterator[dict[str, np.ndarray]]:
-    """Yield the outputs of each finished lease, in the order of the items. Only one lease's outputs are in memory at a
-    time.
-    """
+    # Only one lease's outputs are in memory at a time.
     for key in stage.leases.filter(state=LeaseState.DONE).order_by("from_item").values_list("outputs_key", flat=True):
         with default_storage.open(key) as file:
             yield arrays_unpack(file.read())
@@ -78,9 +76,7 @@ def outputs_assemble(job: Job) -> str:
 def _outvote(
     joined: Joined, plan: Combination, stages: list[JobStage], items: np.ndarray, decided: np.ndarray
 ) -> np.ndarray:
-    """Return the number of votes for each row's answer. Where the second and third programs outvote the first, use the
-    second program's rows.
-    """
+    """Return the number of votes for each row's answer. Outvoted rows are replaced with the second program's rows."""
     votes = np.zeros(len(items), np.uint8)
     seen = [stage_items(stage) for stage in stages]
     known = seen[0]
@@ -99,16 +95,11 @@ def _outvote(
 
 
 def _answers(stage: JobStage, output: str) -> np.ndarray:
-    """Return the class that the stage predicted for each finished item, in the order of the items."""
     return np.concatenate([cascade.answers(block[output]) for block in _blocks(stage)])
 
 
 def _overrule(joined: Joined, stage: JobStage, items: np.ndarray, decided: np.ndarray, chosen: np.ndarray) -> None:
-    """Overwrite the rows of the `chosen` items with the rows of this stage, in every output with the same name and
-    shape.
-
-    Other outputs of the stage are added as `second_<name>` or `third_<name>`, with one row for each chosen item.
-    """
+    # Outputs with another name or shape are added as `second_<name>` or `third_<name>`, with one row per chosen item.
     own, at = stage_items(stage), 0
     for block in _blocks(stage):
         count = len(next(iter(block.values())))

@@ -1,8 +1,8 @@
-"""Sample jobs: the history of a demo. They are placed, rated and posted like other jobs, but no worker executes them.
+"""Sample jobs: the history of a demo. Sample jobs are placed, rated and posted like other jobs, but no worker executes
+them.
 
 A worker would count exactly what the compiler proved, so leases are completed with the program's proven counts. Sample
-jobs are created only in an organisation marked as sample data, and only before the instant at which its sample data
-ends.
+jobs exist only in an organisation marked as sample data, before the instant at which its sample data ends.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HOST = "sample data"
 
 
 class SampleOrder(NamedTuple):
-    """An order for a sample job: a contract, a program, the number of items, and who submits the job when."""
+    """An order for a sample job: a contract, a program, the number of items, the submitter and the time of submission."""
 
     contract: Contract
     program: Program
@@ -58,7 +58,6 @@ def sample_jobs_run(orders: Sequence[SampleOrder]) -> list[Job]:
 
 
 def _placed(order: SampleOrder) -> Job:
-    """Create a job with its stage and planned leases."""
     contract, now = order.contract, order.at
     if not contract.organisation.is_sample_at(now):
         raise ValueError(f"{contract.organisation} is not marked as sample data at {now:%Y-%m-%d %H:%M}")
@@ -92,7 +91,6 @@ def _placed(order: SampleOrder) -> Job:
 
 
 def _completed(lease: Lease, job: Job) -> None:
-    """Complete the lease at the end of its device time: rate the counts that the compiler proved, and post the usage."""
     counters = program_resources(lease.stage.program)
     usage_post(usage_of(lease=lease, job=job, counters=counters, now=lease.device_to), now=lease.device_to)
     lease.state, lease.host, lease.counters = LeaseState.DONE, HOST, counters
@@ -103,7 +101,6 @@ def _completed(lease: Lease, job: Job) -> None:
 
 
 def _finished(job: Job) -> None:
-    """Finish the job at the end of its last lease."""
     ends = Lease.objects.filter(stage__job=job).order_by("device_from")
     first, last = ends.first(), ends.last()
     assert first is not None

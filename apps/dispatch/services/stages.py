@@ -65,10 +65,9 @@ def stage_create(*, job: Job, position: int, program: Program, count: int, selec
 
 
 def stage_place(*, stage: JobStage, now: datetime) -> None:
-    """Place the stage's items in the contract's windows. If windows have passed, reserve new ones.
+    """Place the stage's items in the contract's windows. If windows have passed, reserve new windows.
 
-    Locks the contract's row until the transaction ends, so two jobs never place leases at the same time. Offers leases
-    whose device time has come. Raises CapacityTaken if there is no capacity.
+    Locks the contract's row until the transaction ends. Raises CapacityTaken if there is no capacity.
     """
     contract = Contract.objects.select_for_update(no_key=True).get(pk=stage.job.contract_id)
     pool = contract.pool
@@ -95,14 +94,12 @@ def lease_block(program: Program) -> int:
 
 
 def sample_block(pace: Pace) -> int:
-    """Return the number of items in a lease of a sample job. Such a lease takes an hour of device time."""
+    """Return the number of items in a lease of a sample job, which takes an hour of device time."""
     return max(1, int(SAMPLE_SECONDS / pace.each))
 
 
 def _rooms(contract: Contract, stage: JobStage, now: datetime) -> list[Room]:
-    """Return the free part of each of the contract's windows for this stage, in chronological order. Parts before `now`
-    are not free.
-    """
+    # Parts before `now` are not free.
     windows = [window for window in windows_of(contract.pk) if window.end > now]
     placed = Lease.objects.filter(window__in=windows, state__in=HOLDING).select_related("stage")
     is_only = len(contract.terms["lines"]) == 1
@@ -113,7 +110,7 @@ def _rooms(contract: Contract, stage: JobStage, now: datetime) -> list[Room]:
 
 
 def _room(window: Window, stage: JobStage, placed: list[Lease], *, is_known: bool, now: datetime) -> Room:
-    """Return the free part of a window. `is_known` means that the window can hold no other program than the stage's."""
+    # `is_known` means that the window can hold no other program than the stage's.
     pace, program = stage.pace, stage.program_id
     earlier = [(one.first_cycle, one.count, one.stage.pace, one.stage.program_id == program) for one in placed]
     last = max(placed, key=lambda one: one.first_cycle, default=None)
@@ -134,7 +131,6 @@ def _room(window: Window, stage: JobStage, placed: list[Lease], *, is_known: boo
 
 
 def _windows_more(contract: Contract, pace: Pace, count: int, *, now: datetime) -> list[Window]:
-    """Reserve new windows for work whose windows have passed. The rules of the contract's class apply."""
     duration = pace.duration(count)
     limits = contracts.limits_of(contract, duration, now=now)
     replace = partial(
@@ -178,10 +174,7 @@ def _offer_due(leases: list[Lease], pool: Pool, *, now: datetime) -> None:
 
 
 def jobs_advance_due(*, now: datetime) -> int:
-    """Advance open jobs without live leases. Return the number of these jobs.
-
-    In such a job, a message was lost or a stage found no room.
-    """
+    """Advance open jobs without live leases. Return the number of these jobs."""
     open_jobs = Job.objects.filter(state__in=[JobState.QUEUED, JobState.RUNNING])
     idle = open_jobs.exclude(stages__leases__state__in=LIVE).filter(submitted_at__lt=now - STALLED_AFTER)
     jobs = list(idle.values_list("pk", flat=True)[:50])
@@ -215,7 +208,7 @@ def job_advance(*, job_id: UUID, now: datetime) -> None:
 
 
 def stage_place_or_wait(*, stage: JobStage, now: datetime) -> None:
-    """Place the stage. If it finds no room, store the reason; the next sweep tries again."""
+    """Place the stage. If there is no room, store the reason; the next sweep tries again."""
     try:
         with transaction.atomic():
             stage_place(stage=stage, now=now)
@@ -225,10 +218,7 @@ def stage_place_or_wait(*, stage: JobStage, now: datetime) -> None:
 
 
 def _stage_next(job: Job, stage: JobStage, *, now: datetime) -> JobStage | None:
-    """Create the next stage of a cascade from the unsure items of this stage; return None if there is none.
-
-    If the contract has too few executions left, only the items with the lowest confidence are passed on.
-    """
+    # If the contract has too few executions left, only the items with the lowest confidence are passed on.
     plan = contracts.combination_of(job.contract)
     if plan is None or stage.position >= len(plan.thresholds):
         return None
