@@ -1,6 +1,6 @@
-"""Access checks for every object: fetch and authorise in one call.
+"""Access checks that fetch an object and authorise the caller.
 
-An object of another organisation gives a 404, exactly like an object that does not exist. A missing role gives a 403.
+A caller without access to the organisation gets a 404; a caller without the required role gets a 403.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ M = TypeVar("M", bound=Model)
 
 @dataclass(frozen=True)
 class Principal:
-    """The caller: a signed-in person, or a token that acts for a person.
+    """The caller: a signed-in person, or an API token that acts for a person.
 
-    `memberships` maps each organisation that the caller can access to the caller's role. A token can access only its
-    own organisation.
+    `memberships` maps organisations to the caller's role. A token has access to one organisation only.
     """
 
     user: User
@@ -45,7 +44,7 @@ class Principal:
 
 
 def principal_of_user(user: User, wanted: str | None) -> Principal:
-    """Return the principal for a signed-in person. `wanted` is the organisation id that is stored in the session."""
+    """Return the principal for a signed-in person. `wanted` is the id of the organisation stored in the session."""
     rows = Membership.objects.filter(user=user).order_by("created_at", "id").values_list("organisation_id", "role")
     memberships = {organisation: Role(role) for organisation, role in rows}
     current = next((key for key in memberships if str(key) == wanted), next(iter(memberships), None))
@@ -66,7 +65,7 @@ def principal_get(request: HttpRequest) -> Principal:
 
 
 def role_check(principal: Principal, organisation_id: UUID, roles: frozenset[Role]) -> None:
-    """Raise Http404 if the caller is not a member, and PermissionDenied if the caller's role is not one of `roles`."""
+    """Raise Http404 if the caller is not a member, or PermissionDenied if the caller has none of `roles`."""
     role = principal.memberships.get(organisation_id)
     if role is None:
         raise Http404
@@ -78,7 +77,7 @@ def role_check(principal: Principal, organisation_id: UUID, roles: frozenset[Rol
 
 
 def organisation_get(request: HttpRequest, *, roles: frozenset[Role] = ANY_ROLE) -> Organisation:
-    """Return the current organisation of the session or token. The caller must have one of `roles`."""
+    """Return the caller's current organisation. Raises PermissionDenied if the caller has none of `roles`."""
     principal = principal_get(request)
     if principal.current is None:
         raise Http404
@@ -91,11 +90,8 @@ def org_object_get(
 ) -> M:
     """Return one object of an organisation in which the caller has one of `roles`.
 
-    A model can set `organisation_path`, the lookup path to its organisation, for example
-    "version__model__organisation". The default is "organisation".
-
-    Raises Http404 if the object is missing or belongs to an organisation that the caller cannot access. Raises
-    PermissionDenied if the caller has none of `roles`.
+    A model's `organisation_path` is the lookup path to its organisation (default: "organisation"). Raises Http404 if
+    the object is missing or the caller is not a member, and PermissionDenied if the caller has none of `roles`.
     """
     queryset: QuerySet[M] = source if isinstance(source, QuerySet) else source._default_manager.all()
     path = getattr(queryset.model, "organisation_path", "organisation")
@@ -112,7 +108,7 @@ def org_object_get(
 
 
 def platform_admin_check(request: HttpRequest) -> Principal:
-    """Return the principal if it is a platform administrator. Otherwise, raise Http404, so that the page stays hidden."""
+    """Return the principal of a platform administrator. Raises Http404 for everyone else, to hide the page."""
     principal = principal_get(request)
     if not principal.is_platform_admin:
         raise Http404

@@ -1,4 +1,4 @@
-"""Adapters for django-allauth: account mail, failed attempts and second factors."""
+"""The django-allauth adapters for account mail, failed sign-ins and second factors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ASKED_FOR = frozenset(
 
 
 class Adapter(DefaultAccountAdapter):
-    """Account adapter. Mail is plain text and goes through the outbox; `guards` counts failed attempts."""
+    """The account adapter. Mail is plain text and goes through the outbox."""
 
     error_messages = DefaultAccountAdapter.error_messages | {
         "email_password_mismatch": "Wrong e-mail or password.",
@@ -46,7 +46,7 @@ class Adapter(DefaultAccountAdapter):
     }
 
     def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
-        """Write the message to the outbox. Each address receives only a few messages of each kind per hour."""
+        """Write the message to the outbox unless the address has received too many messages of this kind."""
         if template_prefix in ASKED_FOR and not guards.mail_allowed(template_prefix, email):
             return
         words = {"email": email, "site": settings.SITE_URL} | context
@@ -55,12 +55,12 @@ class Adapter(DefaultAccountAdapter):
         mail_queue(to=email, subject=subject, text=text, now=timezone.now())
 
     def get_client_ip(self, request: HttpRequest) -> str:
-        """Return the client address that the list of sessions shows."""
+        """Return the client address to show in the list of sessions."""
         found = client_address(request)
         return NOWHERE if found == "unknown" else found
 
     def get_reset_password_from_key_url(self, key: str) -> str:
-        """Return the reset link. `key` consists of the person's number, a hyphen and the secret."""
+        """Return the password-reset link. `key` has the form "<user number>-<secret>"."""
         person, _, secret = key.partition("-")
         path = reverse("account_reset_password_from_key", kwargs={"uidb36": person, "key": secret})
         return str(build_absolute_uri(self.request, path))
@@ -84,7 +84,7 @@ class Adapter(DefaultAccountAdapter):
 
 
 class FactorAdapter(DefaultMFAAdapter):
-    """Second-factor adapter. Secrets are encrypted with the installation's key before they are stored."""
+    """The second-factor adapter. Secrets are encrypted before they are stored."""
 
     error_messages = DefaultMFAAdapter.error_messages | {"incorrect_code": "Wrong code."}
 
@@ -106,7 +106,6 @@ class FactorAdapter(DefaultMFAAdapter):
 
 
 def _cipher() -> MultiFernet:
-    """Return the cipher with the installation's key. Former keys (SECRET_KEY_FALLBACKS) can still decrypt."""
     keys = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
     made = [HKDF(SHA256(), 32, b"takt", b"second factors").derive(str(key).encode()) for key in keys]
     return MultiFernet([Fernet(urlsafe_b64encode(one)) for one in made])

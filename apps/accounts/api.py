@@ -1,4 +1,4 @@
-"""JSON API for the caller's identity, the members of the organisation, and the audit log."""
+"""JSON API for the caller's identity, the organisation's members and the audit log."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class AuditOut(Schema):
     summary="Get the person and organisation that a token belongs to",
 )
 def me(request: HttpRequest) -> dict[str, Any]:
-    """Return the person and organisation behind the token or session."""
+    """Return the person and the organisation of the token or session."""
     principal = principal_get(request)
     organisation = Organisation.objects.filter(pk=principal.current).first() if principal.current else None
     return {
@@ -96,7 +96,7 @@ def me(request: HttpRequest) -> dict[str, Any]:
 @router.get("/members", response=list[MemberOut], operation_id="members", summary="Members")
 @paginate(Cursor, ordering=("created_at", "id"))
 def members(request: HttpRequest) -> QuerySet[Membership]:
-    """List the members of the organisation in the order in which they joined."""
+    """List the organisation's members in the order in which they joined."""
     return selectors.members_list(organisation_get(request))
 
 
@@ -109,5 +109,5 @@ def members(request: HttpRequest) -> QuerySet[Membership]:
 )
 @paginate(Cursor, ordering=("-id",))
 def audit(request: HttpRequest) -> QuerySet[AuditEntry]:
-    """List the audit log, newest entries first. Only owners may read it."""
+    """List the audit log, newest entries first. Only owners may read the log."""
     return selectors.audit_list(organisation_get(request, roles=OWNING))

@@ -21,12 +21,12 @@ LAST_USED_EVERY = timedelta(minutes=1)
 
 
 def token_digest(secret: str) -> str:
-    """Return the SHA-256 digest of a token. A slow hash would add nothing, because a token has 256 random bits."""
+    """Return the SHA-256 digest of a token."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def principal_of_token(secret: str, *, now: datetime) -> Principal | None:
-    """Return the principal of a token; None if the token is unknown, revoked or expired, or if its creator has left."""
+    """Return the principal of a token; None if the token is not valid or its creator is no longer a member."""
     token = ApiToken.objects.select_related("user").filter(digest=token_digest(secret)).first()
     if token is None or not token.is_valid(now=now) or not token.user.is_active:
         return None
@@ -43,10 +43,7 @@ def principal_of_token(secret: str, *, now: datetime) -> Principal | None:
 
 
 def _permit(principal: Principal, scope: Scope | None, roles: frozenset[Role]) -> Principal:
-    """Return the principal if its scope and role allow the operation; raise PermissionDenied otherwise.
-
-    An operation for administrators raises Http404 for everyone else, so that it stays hidden.
-    """
+    # For administrator operations, everyone else gets a 404, so that the operation stays hidden.
     if scope is None:
         return principal
     if scope is Scope.ADMIN:
@@ -67,7 +64,7 @@ def _permit(principal: Principal, scope: Scope | None, roles: frozenset[Role]) -
 
 
 class BearerToken(HttpBearer):
-    """Authentication with an API token: `Authorization: Bearer takt_...`."""
+    """Authentication with an API token in the Authorization header."""
 
     def __init__(self, scope: Scope | None = Scope.READ, roles: frozenset[Role] = ANY_ROLE) -> None:
         super().__init__()
@@ -79,7 +76,7 @@ class BearerToken(HttpBearer):
 
 
 class BrowserSession(APIKeyCookie):
-    """Authentication with the browser's session, including the CSRF check."""
+    """Authentication with the browser session, including the CSRF check."""
 
     param_name = "sessionid"
 
@@ -99,10 +96,6 @@ class BrowserSession(APIKeyCookie):
 
 
 def _counted(principal: Principal) -> Principal:
-    """Count a request against the account's limit, which is shared by all tokens of the account.
-
-    Raises Problem(429) if the limit is reached.
-    """
     rate_take(Rate("api-account", settings.API_PER_MINUTE, 60), str(principal.user.pk))
     return principal
 
@@ -110,10 +103,7 @@ def _counted(principal: Principal) -> Principal:
 def requires(scope: Scope | None, *, roles: frozenset[Role] = ANY_ROLE) -> list[Any]:
     """Return the `auth=` argument of an API operation.
 
-    The operation accepts a session, or a token with `scope`. The person who signed in or created the token must have
-    one of `roles`.
-
-    For two values of `scope`, `roles` is ignored: `Scope.ADMIN` requires a platform administrator, and None admits
-    everyone who has signed in or sends a valid token.
+    The operation accepts sessions, and tokens with `scope`. The person must have one of `roles`. `Scope.ADMIN` requires
+    a platform administrator instead of a role. None accepts every signed-in person and every valid token.
     """
     return [BearerToken(scope, roles), BrowserSession(scope, roles)]

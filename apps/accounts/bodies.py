@@ -1,7 +1,4 @@
-"""Request bodies that reject unknown field names.
-
-If a misspelled name were ignored, the request could do harm, for example delete everything instead of one object.
-"""
+"""Request bodies that reject unknown field names."""
 
 from __future__ import annotations
 
@@ -17,9 +14,9 @@ SHOWN = 60  # characters of a name that a refusal repeats
 
 
 class RequestBody(Schema):
-    """The base class of request bodies and the objects in them.
+    """The base class of request bodies and their nested objects.
 
-    An unknown field name gives a 422 that suggests the nearest known name.
+    An unknown field name causes a 422 that suggests the nearest known name.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -37,15 +34,13 @@ class RequestBody(Schema):
 
 
 def unknown_names(given: Iterable[Any], known: Iterable[str]) -> list[str]:
-    """Return the given names that are not known, in order, truncated for display."""
+    """Return the unknown names in order, truncated for display."""
     allowed = set(known)
     return [str(name)[:SHOWN] for name in given if name not in allowed]
 
 
 def unknown_said(name: str, known: Iterable[str], *, what: str = "field") -> str:
-    """Return a message about an unknown name. It suggests the nearest known name; if none is near, it lists all known
-    names.
-    """
+    """Return an error message that suggests the nearest known name or lists all known names."""
     names = sorted(known)
     near = get_close_matches(name, names, n=1)
     if near:

@@ -1,7 +1,6 @@
-"""Sends tasks to the broker after the commit, within a bounded time, and never raises an error in the caller.
+"""Sends tasks to the broker after the commit, with a time limit.
 
-The caller's commit holds whether or not the broker responds. A message that can't be sent is dropped on purpose,
-because a periodic sweep sends it again (docs/adr/0040).
+A task that cannot be sent is dropped; a periodic sweep sends it later (docs/adr/0040).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ log = structlog.get_logger("broker")
 
 
 class _Breaker(threading.local):
-    """A circuit breaker. Until `away_until` (monotonic seconds), this thread does not try to reach the broker."""
+    """A circuit breaker. This thread does not contact the broker before `away_until` (monotonic seconds)."""
 
     away_until = 0.0
 
@@ -32,9 +31,9 @@ _breaker = _Breaker()
 
 
 def task_send(name: str, *, queue: str, expires: float | None = None, **kwargs: Any) -> bool:
-    """Send a task by name with `kwargs`. If the broker does not accept the task, log the failure and return False.
+    """Send a task by name. Return False and log the failure if the broker does not accept the task.
 
-    Never raises. No result is stored.
+    Never raises.
     """
     if time.monotonic() < _breaker.away_until:
         return False
@@ -51,5 +50,5 @@ def task_send(name: str, *, queue: str, expires: float | None = None, **kwargs: 
 
 
 def task_send_on_commit(name: str, *, queue: str, **kwargs: Any) -> None:
-    """Send a task after the transaction has committed. Failures don't reach the caller."""
+    """Send a task after the transaction has committed. A failure is logged, not raised."""
     transaction.on_commit(lambda: task_send(name, queue=queue, **kwargs), robust=True)

@@ -1,4 +1,4 @@
-"""Derives a readable browser name from the user agent."""
+"""Derives a readable browser name from a user agent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LONGEST = 60  # characters of a text that names nothing known
 
 
 def browser_name(user_agent: str) -> str:
-    """Return a name such as "Firefox on Linux". An unknown user agent is truncated to 60 characters."""
+    """Return a name such as "Firefox on Linux". An unknown user agent is truncated."""
     browser = next((name for mark, name in BROWSERS if mark in user_agent), "")
     system = next((name for mark, name in SYSTEMS if mark in user_agent), "")
     if not browser:

@@ -16,7 +16,7 @@ from apps.accounts.outages import storage_unavailable
 class BucketStorage(S3Storage):
     """S3-compatible storage.
 
-    Raises Unavailable if the store is unreachable or fails, and FileNotFoundError if an object is missing.
+    Raises Unavailable during an outage, and FileNotFoundError if an object is missing.
     """
 
     def _open(self, name: str, mode: str = "rb") -> File[Any]:
@@ -34,7 +34,6 @@ class BucketStorage(S3Storage):
             super().delete(name)
 
     def exists(self, name: str) -> bool:
-        """Return whether an object with this name exists."""
         with _watched():
             return bool(super().exists(name))
 

@@ -1,4 +1,4 @@
-"""Template context of every page: the current organisation and the person's other organisations."""
+"""The template context of every page: the current organisation and the person's other organisations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from apps.accounts.models import Organisation, User
 
 
 def place(request: HttpRequest) -> dict[str, Any]:
-    """Return the template context `organisation`, `organisations`, `role` and `is_platform_admin`."""
+    """Return the template context about the organisation: `organisation`, `organisations`, `role` and
+    `is_platform_admin`.
+    """
     if not isinstance(getattr(request, "user", None), User):
         return {"organisation": None, "organisations": [], "role": None, "is_platform_admin": False}
     principal = principal_get(request)
@@ -27,7 +29,7 @@ def place(request: HttpRequest) -> dict[str, Any]:
 
 
 def sign_in(request: HttpRequest) -> dict[str, Any]:
-    """Return the template context of the sign-in pages: `mail_page` and `provider_name`, each empty if not configured."""
+    """Return the template context of the sign-in pages."""
     return {
         "mail_page": reverse("accounts:mailbox") if settings.MAIL_FOLDER else "",
         "provider_name": settings.OIDC_NAME if settings.OIDC_SERVER != "none" else "",

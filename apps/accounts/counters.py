@@ -1,7 +1,6 @@
-"""Numbers that people can read aloud: quote Q-0007, contract C-0003, job J-0012.
+"""Readable numbers such as Q-0007 for quotes and J-0012 for jobs.
 
-Every organisation counts each kind of object from 1. If a transaction is rolled back, its number is given to the next
-object.
+Each organisation numbers each kind of object from 1.
 """
 
 from __future__ import annotations
@@ -33,18 +32,17 @@ RETURNING last
 
 
 class Reference(NamedTuple):
-    """A parsed number: the kind of object and the integer."""
+    """A parsed number: the kind of object and an integer."""
 
     kind: NumberKind
     number: int
 
 
 def number_next(*, organisation_id: UUID, kind: NumberKind) -> int:
-    """Return the organisation's next number of this kind: 1, 2, 3 and so on.
+    """Return the organisation's next number of this kind.
 
-    Call it inside the transaction that stores the object, as late as possible, because no other object of this kind can
-    get a number until that transaction ends. If the transaction also locks the organisation's row, it must lock that
-    row first.
+    Call this as late as possible in the transaction that stores the object, because the counter stays locked until that
+    transaction ends. Lock the organisation's row, if needed, before the call.
     """
     with connection.cursor() as cursor:
         cursor.execute(_NEXT, [organisation_id, kind.value])
@@ -58,7 +56,7 @@ def number_text(kind: NumberKind, number: int) -> str:
 
 
 def number_parse(text: str) -> Reference | None:
-    """Parse a number as people write it (`Q-0007`, `q-7`, `q7`). Return None if the text is not such a number."""
+    """Parse a number as people write it, such as `Q-0007` or `q7`; None if the text is not a number."""
     found = _WRITTEN.fullmatch(text.strip())
     if found is None:
         return None
@@ -68,10 +66,7 @@ def number_parse(text: str) -> Reference | None:
 
 
 def name_clean(text: str) -> str:
-    """Return a name without leading and trailing spaces; an empty name is allowed.
-
-    Raises Problem(422) if the name has more than 80 characters or contains invisible characters.
-    """
+    """Return a name without leading and trailing spaces. Raises Problem(422) if the name is too long or not usable."""
     name = text.strip()
     if len(name) > NAME_LENGTH:
         raise Problem(
@@ -96,7 +91,7 @@ def name_clean(text: str) -> str:
 
 
 class Numbered(models.Model):
-    """The base class of objects that have a number and, optionally, a name given by the customer.
+    """The base class of objects with a number and an optional name.
 
     Subclasses set `number_kind`, and add a unique constraint on `organisation` and `number`.
     """
@@ -111,10 +106,9 @@ class Numbered(models.Model):
 
     @property
     def reference(self) -> str:
-        """Return the formatted number, for example `Q-0007`."""
         return number_text(self.number_kind, self.number)
 
     @property
     def title(self) -> str:
-        """Return the formatted number, followed by the object's name if it has one: `Q-0007 Nightly batch`."""
+        """Return the formatted number, followed by the object's name if there is a name."""
         return f"{self.reference} {self.name}".strip()

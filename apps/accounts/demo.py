@@ -1,4 +1,4 @@
-"""The people of the demo organisation. Their passwords are generated on this machine and stored only in var/demo.json."""
+"""The people of the demo organisation. Their generated passwords are stored only in var/demo.json."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class People:
 
 
 def demo_people(*, known: dict[str, str], now: datetime) -> People:
-    """Create the missing people.
+    """Create the people who do not exist yet.
 
-    `known` holds the previous contents of var/demo.json. Passwords and tokens in it are kept while they are valid.
+    `known` holds the previous contents of var/demo.json, whose valid passwords and tokens are kept.
     """
     password = known.get("password") or secrets.token_urlsafe(12)
     admin_password = known.get("admin_password") or secrets.token_urlsafe(12)
@@ -79,7 +79,6 @@ def _person(name: str, password: str, now: datetime, *, is_platform_admin: bool 
 def _token(
     known: str | None, user: User, organisation: Organisation | None, scopes: Sequence[Scope], now: datetime
 ) -> str:
-    """Return the previous token if it is still valid for this person, otherwise a new one."""
     found = principal_of_token(known, now=now) if known else None
     if known and found and found.user == user and found.current == (organisation.pk if organisation else None):
         return known

@@ -1,4 +1,4 @@
-"""Documents an operation that returns a file: `openapi_extra=download_described("text/csv")`."""
+"""Documents API operations that return a file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from typing import Any
 
 
 def download_described(*media_types: str) -> dict[str, Any]:
-    """Return the part of an operation's OpenAPI document that lists the media types of its file."""
+    """Return the OpenAPI fragment that lists the media types of an operation's file."""
     content = {name: {"schema": {"type": "string", "format": "binary"}} for name in media_types}
     return {"responses": {200: {"description": "The file", "content": content}}}

@@ -1,8 +1,7 @@
-"""Named points in the code at which a test can kill the process, as with `kill -9`, to check that it recovers.
+"""Named points in the code at which a test can kill the process to check recovery (compare FreeBSD's fail(9)).
 
-A failpoint does nothing unless the environment names it. `TAKT_FAILPOINT=lease.executed=/path/of/a/marker` kills the
-first process that reaches the point `lease.executed`. That process creates the marker file just before it dies. Later
-processes find the file and continue. (The idea comes from FreeBSD's fail(9).)
+`TAKT_FAILPOINT=<point>=<marker file>` kills the first process that reaches the point. The marker file then protects
+later processes.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _armed: tuple[str, Path] | None = None
 
 
 def arm(point: str, marker: Path) -> None:
-    """Make this process die at `point`, once per marker file. Raises ValueError if no such point exists."""
+    """Kill this process when it reaches `point`, once per marker file. Raises ValueError if the point does not exist."""
     global _armed  # noqa: PLW0603 - one per process, as an environment variable is
     if point not in POINTS:
         raise ValueError(f"no fail point is called {point!r}; there are {', '.join(POINTS)}")
@@ -51,7 +50,7 @@ def arm(point: str, marker: Path) -> None:
 
 
 def failpoint(point: str) -> None:
-    """Kill the process if it is armed for this point. Otherwise, the call costs one comparison."""
+    """Kill the process if `point` is armed; otherwise, do nothing."""
     if _armed is None or _armed[0] != point:
         return
     try:

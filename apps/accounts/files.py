@@ -1,4 +1,4 @@
-"""Stored files that database rows refer to. A new file is deleted unless the transaction that refers to it commits."""
+"""Stored files that database rows refer to. A new file is deleted if its transaction fails."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _pending: ContextVar[list[str] | None] = ContextVar("pending", default=None)
 
 
 def file_save(name: str, data: bytes | File[bytes]) -> str:
-    """Store bytes or the contents of an open file, and return the key. If `name` is in use, the key is a variant of it.
+    """Store a file and return its key, which differs from `name` if `name` is in use.
 
-    Raises Unavailable. Inside `file_transaction`, the file is deleted unless the transaction commits.
+    Raises Unavailable. Inside `file_transaction`, the file is deleted if the transaction fails.
     """
     key = default_storage.save(name, ContentFile(data) if isinstance(data, bytes) else data)
     pending = _pending.get()
@@ -36,7 +36,7 @@ def file_save(name: str, data: bytes | File[bytes]) -> str:
 
 
 def file_drop(key: str) -> None:
-    """Delete a file that no row refers to any more. An outage is logged, not raised; a sweep deletes the file later."""
+    """Delete a file that no row refers to. An outage is logged, not raised."""
     try:
         default_storage.delete(key)
     except Exception as error:  # noqa: BLE001 - whatever the storage answers, what was committed stays true
@@ -44,18 +44,18 @@ def file_drop(key: str) -> None:
 
 
 def file_drop_on_commit(key: str) -> None:
-    """Delete a file once the current transaction has committed. The transaction must remove the last reference to the
-    file.
+    """Delete a file after the current transaction has committed.
+
+    The transaction must remove the last reference to the file.
     """
     transaction.on_commit(lambda: file_drop(key), robust=True)
 
 
 @contextmanager
 def file_transaction() -> Iterator[None]:
-    """Like `transaction.atomic`, but a failed transaction also deletes the files that `file_save` stored in it.
+    """Open a transaction which, if it fails, also deletes the files that `file_save` stored.
 
-    Can be nested. If the connection is lost during the commit, the files are kept, because the rows may exist. A sweep
-    later deletes every file that no row refers to (`docs/operators/operating.md`).
+    Can be nested. If the connection is lost during the commit, the files are kept.
     """
     outer = _pending.get()
     files: list[str] = []
@@ -84,9 +84,9 @@ def _drop(files: list[str]) -> None:
 
 
 def files_sweep(prefix: str, named: Callable[[list[str]], Iterable[str]], *, now: datetime) -> int:
-    """Delete the files under `prefix` that no row refers to, and return the number of deleted files.
+    """Delete unreferenced files under `prefix`, and return the number of deleted files.
 
-    `named` takes a list of keys and returns those that rows refer to. Files from the last day are kept.
+    `named` takes a list of keys and returns those that rows refer to. Files younger than a day are kept.
     """
     swept, batch = 0, []
     for key in _keys(prefix):

@@ -26,7 +26,6 @@ from apps.accounts.roles import Role, Scope
 
 
 def _plain(form: forms.Form, labels: dict[str, str]) -> None:
-    """Set our labels on django-allauth's form, and remove placeholders that repeat them."""
     for name, field in form.fields.items():
         field.label = labels.get(name, field.label)
         field.widget.attrs.pop("placeholder", None)
@@ -61,10 +60,9 @@ class SignUpForm(SignupForm):
         _new_password(self.fields["password1"], "Password")
 
     def try_save(self, request: HttpRequest) -> tuple[User | None, HttpResponse | None]:
-        """Create the account. If the address already has an account, only send a mail to it.
+        """Create the account. If the address already has an account, mail its owner instead.
 
-        In both cases, the password is hashed and the response is the same. Neither the response nor its timing reveals
-        which addresses have accounts.
+        The response is the same in both cases, so that a stranger cannot find out which addresses have accounts.
         """
         if self.account_already_exists:
             make_password(self.cleaned_data["password1"])
@@ -85,7 +83,7 @@ class SignUpForm(SignupForm):
 
 
 class PasswordChangeForm(ChangePasswordForm):
-    """The form to change a password. It asks for the current password and a new one."""
+    """The form to change a password."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -95,7 +93,7 @@ class PasswordChangeForm(ChangePasswordForm):
 
 
 class PasswordSetForm(SetPasswordForm):
-    """The form to set a first password, for a person who signs in through an identity provider."""
+    """The form to set a first password after signing in through an identity provider."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -113,7 +111,7 @@ class PasswordResetForm(ResetPasswordKeyForm):
 
 
 class EmailChangeForm(AddEmailForm):
-    """The form to change the e-mail address. The new address takes effect when the person opens the link mailed to it."""
+    """The form to change the e-mail address. The new address must be confirmed through a mailed link."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -121,7 +119,7 @@ class EmailChangeForm(AddEmailForm):
 
 
 class InvitedForm(forms.Form):
-    """The sign-up form for an invited person. The e-mail address comes from the invitation."""
+    """The sign-up form for an invited person."""
 
     name = forms.CharField(max_length=120, label="Your name", widget=forms.TextInput(attrs={"autocomplete": "name"}))
     password = forms.CharField(
@@ -147,7 +145,7 @@ class NameForm(forms.Form):
 
 
 class AccountDeleteForm(forms.Form):
-    """The form to delete an account. It asks for the e-mail address, so that a single click can't delete the account."""
+    """The form to delete an account. The person confirms by entering the account's e-mail address."""
 
     email = forms.EmailField(label="Your e-mail address", help_text="Type your e-mail address to confirm.")
 
@@ -169,7 +167,7 @@ class OrganisationForm(forms.Form):
 
 
 class OrganisationNewForm(forms.Form):
-    """The form with which a signed-in person creates another organisation."""
+    """The form to create another organisation."""
 
     name = forms.CharField(max_length=120, label="Name of the organisation")
 

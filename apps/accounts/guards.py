@@ -1,8 +1,7 @@
-"""Limits on password guessing and on sign-ups, without lockouts that strangers could use against an account.
+"""Limits on password guessing and sign-ups that strangers cannot use to lock a person out.
 
-Wrong passwords are counted for each account, for each client address, and for each combination of the two. A browser in
-which a person has signed in before carries a signed cookie and is counted separately, so that attempts from elsewhere
-can't lock the owner out (a "device cookie", OWASP Authentication Cheat Sheet).
+Browsers in which the person has signed in before are counted separately ("device cookie", OWASP Authentication Cheat
+Sheet).
 """
 
 from __future__ import annotations
@@ -39,24 +38,24 @@ _SALT = "accounts.known-browser"
 
 
 def password_try(request: HttpRequest, email: str) -> None:
-    """Check the limits before a password is verified. Raises Problem(429), which states the time to wait."""
+    """Raise Problem(429) if too many wrong passwords were entered recently."""
     for rate, key in _counters(request, email):
         rate_check(rate, key)
 
 
 def password_wrong(request: HttpRequest, email: str) -> None:
-    """Count a wrong password, whether or not the account exists."""
+    """Count a wrong password. The account need not exist."""
     for rate, key in _counters(request, email):
         _count(rate, key)
 
 
 def password_renewed(email: str) -> None:
-    """Reset the account's count of wrong passwords after the person has set a new password through a mailed link."""
+    """Reset the account's count of wrong passwords after a password reset by mail."""
     rate_forget(WRONG_ACCOUNT, _account(email))
 
 
 def mail_allowed(template: str, email: str) -> bool:
-    """Return False if the address may receive no further mail of this kind for now. Otherwise, count the mail."""
+    """Count a mail and return True, or return False if the address has reached the limit for mails of this kind."""
     try:
         rate_take(MAILS, f"{template} {_account(email)}")
     except Problem:
@@ -65,9 +64,7 @@ def mail_allowed(template: str, email: str) -> bool:
 
 
 def person_key(request: HttpRequest, pk: object) -> str:
-    """Return the key under which a person's attempts are counted. All browsers in which the person has not signed in
-    before share one key.
-    """
+    """Return the key under which a person's attempts are counted. Unknown browsers share one key."""
     return f"{pk} {_known_browser(request, str(pk)) or 'elsewhere'}"
 
 

@@ -1,11 +1,7 @@
-"""`Idempotency-Key` for operations that create objects: a repeated request gets the response to the first one.
+"""Support for the header `Idempotency-Key`: a repeated request gets the stored response to the first request.
 
-    @router.post("/quotes", auth=requires(Scope.BUILD), response={201: QuoteOut})
-    @idempotent
-    def quote_create(request: HttpRequest, payload: QuoteIn) -> ...
-
-One transaction stores the key's row, everything that the operation writes, and the response. A refusal rolls it back.
-If two requests with the same key run at the same time, the second waits and gets the response to the first.
+Place `@idempotent` below the router's decorator. One transaction stores the key, the operation's changes and the
+response.
 """
 
 from __future__ import annotations
@@ -39,9 +35,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def idempotent(operation: F) -> F:
-    """Make an operation idempotent. Place the decorator below the router's. Requests without the header are not
-    affected.
-    """
+    """Make an API operation idempotent. Place this decorator below the router's decorator."""
 
     @wraps(operation)
     def once(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
@@ -65,11 +59,6 @@ def idempotent(operation: F) -> F:
 
 
 def _claim(request: HttpRequest, key: str) -> HttpResponse | None:
-    """Return the stored response to an earlier request with this key. If there was none, create the key's row and
-    return None.
-
-    Raises Problem(409) if the key was used for a different request.
-    """
     principal = principal_get(request)
     owner = f"{principal.current or principal.user.pk}"
     digest = request_digest(request)
@@ -91,20 +80,18 @@ def _claim(request: HttpRequest, key: str) -> HttpResponse | None:
 
 
 def form_once(request: HttpRequest, mark: str, make: Callable[[], str]) -> tuple[str, bool]:
-    """Submit a page's form at most once. Return the URL to redirect to, and whether this submission called `make()`.
+    """Submit a form at most once. Return the URL to redirect to, and whether this call ran `make`.
 
-    `mark` is a token rendered with the form. The same token with different content counts as a different form. If the
-    same form is submitted twice at the same time, the second submission waits for the first. If `make` raises a
-    refusal, nothing is stored, so that the form can be sent again.
+    `mark` is the token rendered with the form. If `make` raises a refusal, nothing is stored and the form can be sent
+    again.
     """
     with _one_transaction():
         return _form_once(request, mark, make)
 
 
 def keep(record: Callable[[], object]) -> None:
-    """Call `record`, which stores a refusal.
-
-    Inside an idempotent operation, the call is made after the transaction has ended; elsewhere, immediately.
+    """Call `record`, which stores a refusal. Inside an idempotent operation, the call waits until the transaction has
+    ended.
     """
     later = _LATER.get()
     if later is None:
@@ -142,10 +129,7 @@ def _form_once(request: HttpRequest, mark: str, make: Callable[[], str]) -> tupl
 
 
 def request_digest(request: HttpRequest) -> str:
-    """Return the SHA-256 digest of the request's method, full path and body.
-
-    For a form with files, the digest covers the fields and the contents of the files.
-    """
+    """Return the SHA-256 digest of the request's method, full path and body, including uploaded files."""
     digest = hashlib.sha256(f"{request.method} {request.get_full_path()}\n".encode())
     if request.content_type != "multipart/form-data":
         digest.update(request.body)
@@ -163,8 +147,7 @@ def request_digest(request: HttpRequest) -> str:
 
 
 def _in_one_transaction(run: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Run the operation in one transaction. Store the response with the key's row; roll back if it is a refusal."""
-
+    # If the operation refuses, the transaction is rolled back and no response is stored.
     @wraps(run)
     def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if not request.headers.get(HEADER):

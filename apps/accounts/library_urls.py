@@ -1,6 +1,6 @@
-"""The django-allauth pages that this product uses, at our URLs and with our templates.
+"""URLs of the django-allauth pages that Takt uses.
 
-The URL names are those of django-allauth, because it looks its pages up by name.
+The URL names are those of django-allauth, which looks its pages up by name.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The mailbox page of a local installation.
-
-`make run` has no mail server, so mail is written to files, which this page shows. The page exists only if MAIL_FOLDER
-is set. `make run` sets MAIL_FOLDER only for a site that listens on this machine alone.
-"""
+"""The mailbox page of a local installation. The page exists only if MAIL_FOLDER is set."""
 
 from __future__ import annotations
 
@@ -29,7 +25,7 @@ _LINK = re.compile(r"(https?://[^\s<>\"]+)")
 
 @dataclass(frozen=True)
 class Message:
-    """A message as a mail program would show it."""
+    """A message to show on the mailbox page."""
 
     at: datetime
     to: str
@@ -38,7 +34,6 @@ class Message:
 
     @property
     def linked(self) -> SafeString:
-        """Return the text with clickable links."""
         parts = _LINK.split(self.text)
         return format_html_join(
             "",
@@ -58,13 +53,12 @@ def mailbox(request: HttpRequest) -> HttpResponse:
 
 
 def messages_read(folder: Path) -> list[Message]:
-    """Return the newest messages in a folder of Django's file backend, newest first."""
+    """Return the newest messages in the folder of Django's file backend, newest first."""
     files = sorted(folder.glob("*.log"), key=lambda file: file.stat().st_mtime, reverse=True)[:SHOWN]
     return [_message(file) for file in files]
 
 
 def _message(file: Path) -> Message:
-    """Parse a file. It holds one message and ends with a line of hyphens."""
     found = email.message_from_bytes(file.read_bytes(), policy=email.policy.default)
     text = str(found.get_content()).rstrip().rstrip("-").rstrip()
     at = datetime.fromtimestamp(file.stat().st_mtime, tz=timezone.get_default_timezone())

@@ -1,8 +1,4 @@
-"""Account mail: stored in the same transaction as its cause and sent by a worker.
-
-The duration of a request does not reveal whether a mail was written. While the mail server is unavailable, the mail is
-kept and sending is retried.
-"""
+"""Account mail, stored in the same transaction as its cause and sent later by a worker."""
 
 from __future__ import annotations
 
@@ -24,16 +20,14 @@ log = structlog.get_logger("mails")
 
 @transaction.atomic
 def mail_queue(*, to: str, subject: str, text: str, now: datetime) -> Mail:
-    """Store a message. A worker sends it after the transaction commits."""
+    """Store a message, which a worker sends after the transaction has committed."""
     mail = Mail.objects.create(to=to, subject=subject, text=text, created_at=now, due_at=now)
     task_send_on_commit("apps.accounts.tasks.mails_send", queue="mail")
     return mail
 
 
 def mails_send_due(*, now: datetime) -> int:
-    """Send the messages that are due, and return the number sent. Sent messages are deleted, because their links are
-    secret.
-    """
+    """Send the messages that are due, delete them, and return their number."""
     sent = 0
     for _ in range(BATCH):
         outcome = _one_send(now=now)
@@ -45,7 +39,6 @@ def mails_send_due(*, now: datetime) -> int:
 
 @transaction.atomic
 def _one_send(*, now: datetime) -> int | None:
-    """Send one message. Return 1 if it was sent, 0 if sending failed, None if no message is due."""
     mail = Mail.objects.select_for_update(skip_locked=True).filter(due_at__lte=now).order_by("due_at", "id").first()
     if mail is None:
         return None

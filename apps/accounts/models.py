@@ -22,7 +22,7 @@ class UserManager(BaseUserManager["User"]):
 
 
 class User(AbstractBaseUser):
-    """A person. People sign in with an e-mail address and may belong to several organisations."""
+    """A person, who signs in with an e-mail address and may belong to several organisations."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     email = models.EmailField(max_length=254, unique=True)  # in lower case, so that it is one person whatever its case
@@ -63,13 +63,11 @@ class Organisation(models.Model):
         return self.name
 
     def is_sample_at(self, instant: datetime) -> bool:
-        """Return whether an object dated at this instant is sample data."""
+        """Return whether an object dated `instant` is sample data."""
         return self.sample_until is not None and instant < self.sample_until
 
     def file_mark(self, start: datetime) -> str:
-        """Return the suffix "-sample-data" for the name of a file if its period begins in the sample data; otherwise
-        "".
-        """
+        """Return the file-name suffix "-sample-data" if `start` is in the sample data; otherwise ""."""
         return "-sample-data" if self.is_sample_at(start) else ""
 
 
@@ -93,7 +91,7 @@ class Membership(models.Model):
 
 
 class Invitation(models.Model):
-    """An invitation link. A person who opens it and signs in with the invited address becomes a member.
+    """An invitation to join an organisation, open to the person with the invited address.
 
     Only the digest of the link's token is stored.
     """
@@ -118,14 +116,12 @@ class Invitation(models.Model):
         return f"{self.email} {self.role}"
 
     def is_open(self, *, now: datetime) -> bool:
-        """Return whether the invitation is unused, not revoked and not expired. It is valid in [created_at,
-        expires_at).
-        """
+        """Return whether the invitation is unused, not revoked and not expired."""
         return self.accepted_at is None and self.revoked_at is None and now < self.expires_at
 
 
 class ApiToken(models.Model):
-    """A key for programs, stored as a recognisable public prefix and the SHA-256 digest of the whole token.
+    """An API token, stored as a public prefix and the SHA-256 digest of the whole token.
 
     A token without an organisation belongs to a platform administrator and has only the scope `admin`.
     """
@@ -151,7 +147,7 @@ class ApiToken(models.Model):
 
 
 class AuditEntry(models.Model):
-    """One action of a person or a token. The table is append-only: a trigger rejects UPDATE and DELETE."""
+    """One action of a person or a token. A trigger rejects UPDATE and DELETE."""
 
     id = models.BigAutoField(primary_key=True)
     at = models.DateTimeField()
@@ -170,7 +166,7 @@ class AuditEntry(models.Model):
 
     @property
     def detail_text(self) -> str:
-        """Return the details in words, such as "scopes: build, read"."""
+        """Return the details as text, such as "scopes: build, read"."""
         texts = {
             name: ", ".join(map(str, value)) if isinstance(value, list) else value
             for name, value in self.detail.items()
@@ -179,7 +175,7 @@ class AuditEntry(models.Model):
 
 
 class IdempotencyRecord(models.Model):
-    """The stored response to a request with an Idempotency-Key. A repeated request gets the same response."""
+    """The stored response to a request with an Idempotency-Key."""
 
     id = models.BigAutoField(primary_key=True)
     owner = models.CharField(max_length=80)
@@ -198,7 +194,7 @@ class IdempotencyRecord(models.Model):
 
 
 class Mail(models.Model):
-    """A mail that is waiting to be sent. It is deleted after sending, because its contents are secret."""
+    """A mail that is waiting to be sent. Sent mails are deleted, because they contain secrets."""
 
     id = models.BigAutoField(primary_key=True)
     to = models.EmailField(max_length=254)
@@ -213,7 +209,7 @@ class Mail(models.Model):
 
 
 class NumberKind(models.TextChoices):
-    """The kinds of objects that have numbers. Each organisation numbers each kind from 1."""
+    """The kinds of objects that have numbers."""
 
     QUOTE = "quote", "Quote"
     CONTRACT = "contract", "Contract"
@@ -221,7 +217,7 @@ class NumberKind(models.TextChoices):
 
 
 class Counter(models.Model):
-    """The last number of one kind that an organisation has given to an object."""
+    """The last number given to an object of one kind in an organisation."""
 
     id = models.BigAutoField(primary_key=True)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="+")

@@ -1,4 +1,4 @@
-"""The API's types for whole numbers, dates and instants."""
+"""API types for whole numbers, dates and instants."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ def _no_truth_value(value: Any) -> Any:
 
 
 def _digits_read(value: Any) -> Any:
-    """Convert digits of any script in a string to ASCII digits, as the page forms do ("٣" and "３" become 3)."""
     return "".join(str(unicodedata.decimal(one, one)) for one in value) if isinstance(value, str) else value
 
 
@@ -29,21 +28,19 @@ Whole = Annotated[int, BeforeValidator(_digits_read), BeforeValidator(_no_truth_
 
 
 def _within_calendar(value: datetime) -> datetime:
-    """Return the instant in UTC. Raises ValueError if the year is not from FIRST_YEAR to LAST_YEAR."""
     if not FIRST_YEAR <= value.year <= LAST_YEAR:
         raise ValueError(f"The year must be from {FIRST_YEAR} to {LAST_YEAR}")
     return value.astimezone(UTC)
 
 
 def _day_written(value: Any) -> Any:
-    """Raise ValueError unless a date is given as text. A bare number would be read as seconds since 1970."""
+    # A bare number would be read as seconds since 1970.
     if isinstance(value, (int, float)) or (isinstance(value, str) and "-" not in value[1:]):
         raise ValueError("Enter the date in the form 2026-11-30")
     return value
 
 
 def _instant_written(value: Any) -> Any:
-    """Raise ValueError unless an instant is given as text with time and time zone."""
     if isinstance(value, (int, float)) or (isinstance(value, str) and not _INSTANT.match(value)):
         raise ValueError(
             "Write a date and time with its time zone, for example 2026-11-30T22:00:00Z or 2026-11-30T23:00:00+01:00"

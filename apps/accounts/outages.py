@@ -23,7 +23,7 @@ DATABASE_AWAY = ("08", "53", "58", "57P")
 
 
 class Unavailable(Problem):
-    """A 503 error: a required service is unavailable. The same request may succeed later."""
+    """A 503 error: a required service is unavailable."""
 
     def __init__(self, detail: str) -> None:
         again = f"Try again in {RETRY_AFTER_SECONDS} seconds."
@@ -33,14 +33,14 @@ class Unavailable(Problem):
 
 
 def storage_unavailable(error: BaseException | None = None) -> Unavailable:
-    """Return the error for a storage that can't read or write files. If the disk is full, the message says so."""
+    """Return the error for a storage outage. The message mentions a full disk if that is the cause."""
     if isinstance(error, OSError) and error.errno in FULL:
         return Unavailable("The file storage is full, so nothing was accepted.")
     return Unavailable("The file storage is not responding, so nothing was accepted.")
 
 
 def unavailable_of(error: BaseException | None) -> Unavailable | None:
-    """Return the outage that caused an exception; None if it was not caused by an outage."""
+    """Return the outage that caused an exception; None if the cause was not an outage."""
     if isinstance(error, Unavailable):
         return error
     if is_database_away(error):
@@ -55,9 +55,7 @@ def unavailable_of(error: BaseException | None) -> Unavailable | None:
 
 
 def is_database_away(error: BaseException | None) -> bool:
-    """Return whether the database server is unreachable, starting, stopping or full. An error in a statement does not
-    count.
-    """
+    """Return whether the error means that the database server is unreachable, starting, stopping or full."""
     if not isinstance(error, (OperationalError, InterfaceError)):
         return False
     state = getattr(error.__cause__, "pgcode", None)
@@ -65,8 +63,7 @@ def is_database_away(error: BaseException | None) -> bool:
 
 
 def told_when_back(tell: Callable[[], object]) -> None:
-    """Keep calling `tell`, with a pause before each call, until the database responds. `tell` returns work to the
-    queue.
+    """Call `tell` repeatedly, pausing before each call, until the database responds.
 
     Raises DatabaseError if the last call fails too.
     """

@@ -1,4 +1,4 @@
-"""A person's account pages: confirming an address, sessions, the account itself, and leaving an organisation.
+"""Pages about a person's own account.
 
 Each view makes one service call.
 """
@@ -40,10 +40,7 @@ def shown(view: type[TemplateResponseMixin], template: str) -> View:
 
 
 def person_signing_in(request: HttpRequest) -> User | None:
-    """Return the person who is signing in with this browser; None if nobody is.
-
-    The password was correct, but the link or code is still missing.
-    """
+    """Return the person whose sign-in in this browser is not finished; None if there is no such person."""
     login = unstash_login(request, peek=True)
     return login.user if login else None
 
@@ -51,8 +48,7 @@ def person_signing_in(request: HttpRequest) -> User | None:
 class ConfirmEmail(ConfirmEmailView):
     """The page behind a confirmation link.
 
-    The browser that requested the link confirms the address at once. Any other browser shows a button first, because
-    mail scanners open links.
+    A browser that did not request the link shows a button first, because mail scanners open links.
     """
 
     template_name = "accounts/email_confirm.html"
@@ -76,15 +72,12 @@ class ConfirmEmail(ConfirmEmailView):
             ) from None
 
     def _asked(self) -> UUID | None:
-        """Return the id of the person who has signed in, or is signing in, with this browser; None if there is no such
-        person.
-        """
         person = self.request.user if isinstance(self.request.user, User) else person_signing_in(self.request)
         return person.pk if person else None
 
 
 class EmailSent(EmailVerificationSentView):
-    """The page after every sign-up. It always says that a link was mailed, and its button sends the link again."""
+    """The page after every sign-up, which says that a link was mailed and can send the link again."""
 
     template_name = "accounts/email_sent.html"
 
@@ -98,7 +91,7 @@ class EmailSent(EmailVerificationSentView):
 
 
 class Sessions(ListUserSessionsView):
-    """The person's sessions. The person can end one of them, or all except the current one."""
+    """The page of the person's sessions, where the person can end sessions."""
 
     template_name = "accounts/sessions.html"
 
@@ -119,7 +112,7 @@ def session_end(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def account(request: HttpRequest) -> HttpResponse:
-    """The account page: name, address, password, second factors, sessions."""
+    """The page of the person's account."""
     person = principal_get(request).user
     form = NameForm(request.POST or None, initial={"name": person.name})
     if request.method == "POST" and form.is_valid():

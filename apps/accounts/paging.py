@@ -1,10 +1,6 @@
-"""Cursor pagination of long lists.
+"""Cursor pagination of long lists: `@paginate(Cursor, …)` for the API, `page_of` for pages.
 
-For the API, put `@paginate(Cursor, ordering=("-id",))` below the router's decorator. For pages, call `page_of`.
-
-A cursor holds the ordering values of a page's first or last row. The database can therefore seek there directly, and
-rows added in the meantime do not shift the pages. Import `paginate` from here, not from ninja, because only ours
-resolves the types of the operation's own parameters.
+A cursor holds the ordering values of a row. Import `paginate` from here, not from ninja.
 """
 
 from __future__ import annotations
@@ -38,7 +34,7 @@ _UNKNOWN = (ValidationError, DataError, ValueError, OverflowError, TypeError, Ke
 class Place:
     """A position in a list, given by the ordering values of a row.
 
-    It selects the rows after that row; if `back` is set, the rows before that row.
+    The position selects the rows after that row or, if `back` is set, the rows before that row.
     """
 
     values: tuple[Any, ...]
@@ -50,7 +46,7 @@ class Place:
 
     @classmethod
     def read(cls, text: str, *, count: int) -> Place:
-        """Parse a cursor for a list with `count` ordering values. Raises ValueError if the text is not such a cursor."""
+        """Parse a cursor with `count` ordering values. Raises ValueError if the text is not a valid cursor."""
         told = json.loads(urlsafe_b64decode(text.encode("ascii")))
         if not isinstance(told, list) or len(told) != count + 1 or told[0] not in {0, 1}:
             raise ValueError("a cursor of another list")
@@ -60,15 +56,16 @@ class Place:
 
     @classmethod
     def of(cls, row: Any, ordering: Sequence[str], *, back: bool = False) -> Place:
-        """Return the position just after a row; if `back` is set, just before it."""
+        """Return the position just after a row or, if `back` is set, just before the row."""
         values = (attrgetter(name.lstrip("-").replace("__", "."))(row) for name in ordering)
         return cls(tuple(value if isinstance(value, int) else str(value) for value in values), back=back)
 
 
 @dataclass(frozen=True)
 class Part(Generic[M]):
-    """One part of a list: its rows, and the positions of the previous and the next part. A position is None if there is
-    no such part.
+    """The rows of one part of a list, and the positions of the neighbouring parts.
+
+    A position is None if there is no neighbouring part.
     """
 
     rows: list[M]
@@ -77,9 +74,9 @@ class Part(Generic[M]):
 
 
 def part_of(rows: QuerySet[M], *, ordering: Sequence[str], size: int, place: Place | None) -> Part[M]:
-    """Return the part of a list at a position, with at most `size` rows. The other rows of the list are not counted.
+    """Return at most `size` rows of a list, starting at a position.
 
-    Raises the database's error if the position is invalid.
+    Raises a database error if the position is not valid.
     """
     back = place is not None and place.back
     found, more = _rows_from(rows, ordering, size, place)
@@ -92,10 +89,6 @@ def part_of(rows: QuerySet[M], *, ordering: Sequence[str], size: int, place: Pla
 
 
 def _rows_from(rows: QuerySet[M], ordering: Sequence[str], size: int, place: Place | None) -> tuple[list[M], bool]:
-    """Return at most `size` rows at a position, and whether more rows follow in the same direction.
-
-    In both directions, the rows are in the list's order.
-    """
     back = place is not None and place.back
     chosen = rows.order_by(*(_turned(name) if back else name for name in ordering))
     if place is not None:
@@ -110,10 +103,7 @@ def _turned(name: str) -> str:
 
 
 def _beyond(ordering: Sequence[str], place: Place) -> Q:
-    """Return a filter for the rows beyond a position in lexicographic order.
-
-    The comparison of the first value is also a separate condition, so that the database can seek with an index on it.
-    """
+    # The first value is also compared separately, so that the database can seek with an index on it.
     (name, *others), (value, *rest) = ordering, place.values
     column, falls = name.lstrip("-"), name.startswith("-") != place.back
     further = Q(**{f"{column}__{'lt' if falls else 'gt'}": value})
@@ -124,11 +114,9 @@ def _beyond(ordering: Sequence[str], place: Place) -> Q:
 
 
 class Cursor(CursorPagination):
-    """Ninja's pagination with our own cursors. An altered cursor gives a 422.
+    """Ninja's pagination with our own cursors. An altered cursor causes a 422.
 
-    Ninja's own cursors could not get past a hundred rows with the same instant; cursors in that format are still
-    accepted. `attach` receives the rows of a page before they are serialised, so that it can load related data for all
-    of them at once.
+    `attach` receives the rows of a page before they are serialised, and can load related data for all rows at once.
     """
 
     def __init__(self, *, attach: Callable[[list[Any]], None] | None = None, **options: Any) -> None:
@@ -173,7 +161,7 @@ class Cursor(CursorPagination):
 def paginate(
     kind: type[Cursor], *, ordering: tuple[str, ...], attach: Callable[[list[Any]], None] | None = None
 ) -> Callable[[F], F]:
-    """Return ninja's pagination decorator, adapted to postponed annotations (`from __future__ import annotations`)."""
+    """Return ninja's pagination decorator, adapted to postponed annotations."""
 
     def decorate(operation: F) -> F:
         # ninja wraps the operation and then looks its annotations up in its own module, where our types are unknown.
@@ -185,9 +173,7 @@ def paginate(
 
 @dataclass(frozen=True)
 class Page(Generic[M]):
-    """One page of a list on the site. `previous` and `next` are the URLs of the neighbouring pages; None if there is
-    none.
-    """
+    """One page of a list. `previous` and `next` are URLs; None if there is no such page."""
 
     object_list: list[M]
     previous: str | None
@@ -203,7 +189,6 @@ class Page(Generic[M]):
 
     @property
     def has_other_pages(self) -> bool:
-        """Return whether the list has other pages."""
         return self.previous is not None or self.next is not None
 
     @cached_property
@@ -213,7 +198,7 @@ class Page(Generic[M]):
 
 
 def page_of(request: HttpRequest, rows: QuerySet[M], *, ordering: Sequence[str], size: int) -> Page[M]:
-    """Return the page of rows at the URL's cursor; the first page if the cursor is missing or invalid."""
+    """Return the page at the cursor in the URL; the first page if the cursor is missing or invalid."""
     place, text = None, request.GET.get(CURSOR, "")
     try:
         place = Place.read(text, count=len(ordering)) if text else None
@@ -226,7 +211,6 @@ def page_of(request: HttpRequest, rows: QuerySet[M], *, ordering: Sequence[str],
 
 
 def _query(request: HttpRequest, place: Place | None) -> str:
-    """Return the URL's query string with this cursor; without a cursor if `place` is None."""
     query = request.GET.copy()
     query.pop(CURSOR, None)
     if place is not None:

@@ -1,4 +1,4 @@
-"""Entries of an app's periodic schedule (`apps/<app>/schedule.py`)."""
+"""Entries of an app's periodic schedule."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ HOUR = 3600.0
 def every(seconds: float, task: str, *, queue: str = "default", expires: float | None = None) -> dict[str, Any]:
     """Return a schedule entry that runs `task` every `seconds`.
 
-    A message that no worker picks up within `expires` seconds is dropped. The default of `expires` is `seconds`.
+    Messages that wait longer than `expires` seconds (default: `seconds`) are dropped.
     """
     return {"task": task, "schedule": seconds, "options": {"queue": queue, "expires": int(expires or seconds)}}

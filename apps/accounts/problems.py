@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problem details. Services raise `Problem`; the API and the pages show it."""
+"""Errors as RFC 9457 problem details."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ STANDARD = {
 class ProblemBody(BaseModel):
     """The body of an error response.
 
-    `type` is the URL of a page about the error. `code` is the last part of that URL. Programs should test `code`.
+    `type` is the URL of a page about the error. `code` is the stable identifier that programs should test.
     """
 
     model_config = ConfigDict(title="Problem")
@@ -72,11 +72,9 @@ class ProblemBody(BaseModel):
 
 
 class Problem(Exception):
-    """An error with its status, a short title, and a sentence that says what to do.
+    """An error with an HTTP status, a title, and a sentence that says what to do.
 
-    `kind` is a stable code for programs, such as "capacity-taken" (docs/reference/problems.md). `errors` lists
-    individual faults, if there are any. `retry_after` is the number of seconds after which the same request may
-    succeed.
+    `kind` is a stable code (docs/reference/problems.md). `errors` lists individual faults. `retry_after` is in seconds.
     """
 
     def __init__(
@@ -95,7 +93,6 @@ class Problem(Exception):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Return the headers of the error response."""
         return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
 
 
@@ -120,6 +117,6 @@ def problem_document(problem: Problem) -> dict[str, Any]:
 
 
 def problem_response(problem: Problem) -> HttpResponse:
-    """Return the problem as an `application/problem+json` response."""
+    """Return the error as an `application/problem+json` response."""
     body = problem_document(problem)
     return JsonResponse(body, status=problem.status, content_type=CONTENT_TYPE, headers=problem.headers)

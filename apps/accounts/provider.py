@@ -1,4 +1,4 @@
-"""Sign-in through a company's identity provider (OpenID Connect). It is active only if OIDC_SERVER is set."""
+"""Sign-in through an identity provider (OpenID Connect), which is available only if OIDC_SERVER is set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""URLs for sign-in through an identity provider. They are mounted only if OIDC_SERVER is set."""
+"""URLs for sign-in through an identity provider, mounted only if OIDC_SERVER is set."""
 
 from __future__ import annotations
 

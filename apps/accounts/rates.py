@@ -1,7 +1,6 @@
-"""Rate limits over a moving window, counted in Valkey per client address, person or other key.
+"""Rate limits over a moving window, counted in Valkey for each key.
 
-All processes share the counters. While Valkey is unavailable, each process counts on its own, so that the limits still
-apply and nobody is locked out.
+While Valkey is unavailable, each process counts separately.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Rate:
-    """A limit of `amount` events in any period of `seconds`, counted per key."""
+    """A limit of `amount` events for each key in any period of `seconds`."""
 
     name: str
     amount: int
@@ -46,8 +45,7 @@ class Rate:
 def client_address(request: HttpRequest) -> str:
     """Return the client's IP address, or "unknown".
 
-    TRUSTED_PROXIES is the number of our own proxies. Each proxy appends the address that it saw to X-Forwarded-For.
-    Entries further left come from the client and are ignored.
+    TRUSTED_PROXIES is the number of our own proxies, whose entries in X-Forwarded-For are trusted.
     """
     seen = str(request.META.get("REMOTE_ADDR", ""))
     trusted = settings.TRUSTED_PROXIES
@@ -61,7 +59,7 @@ def client_address(request: HttpRequest) -> str:
 
 
 def client_key(request: HttpRequest) -> str:
-    """Return the key for limits per client address: the IPv4 address, or the network of the IPv6 address."""
+    """Return the key for limits per client: the IPv4 address, or the network of the IPv6 address."""
     address = client_address(request)
     if ":" not in address:
         return address
@@ -69,17 +67,14 @@ def client_key(request: HttpRequest) -> str:
 
 
 def rate_take(rate: Rate, key: str) -> None:
-    """Count one event. If the limit is reached, raise Problem(429), which states the seconds to wait.
-
-    Refused events are not counted.
-    """
+    """Count one event. Raises Problem(429) without counting the event if the limit is reached."""
     wait = _decided(lambda limiter: _taken(limiter, rate, key))
     if wait is not None:
         raise too_many(wait)
 
 
 def rate_check(rate: Rate, key: str) -> None:
-    """Raise Problem(429) if the limit is reached. No event is counted."""
+    """Raise Problem(429) if the limit is reached. The call itself is not counted."""
     wait = _decided(lambda limiter: _left(limiter, rate, key))
     if wait is not None:
         raise too_many(wait)
@@ -91,7 +86,7 @@ def rate_forget(rate: Rate, key: str) -> None:
 
 
 def too_many(seconds: int) -> Problem:
-    """Return the problem for a reached limit: 429 with Retry-After."""
+    """Return the 429 error for a reached limit, with Retry-After."""
     return Problem(
         429,
         "Too many requests",
@@ -114,8 +109,9 @@ View = Callable[..., HttpResponseBase]
 def limited(
     rate: Rate, *, key: Callable[[HttpRequest], str] = client_key, methods: tuple[str, ...] = ("POST",)
 ) -> Callable[[View], View]:
-    """Limit the requests to a page. A request with one of `methods` counts against `rate`, by default per client
-    address.
+    """Limit the rate of requests to a page, by default for each client address.
+
+    Only requests with one of `methods` count.
     """
 
     def decorate(view: View) -> View:
@@ -146,7 +142,7 @@ def _wait(limiter: MovingWindowRateLimiter, rate: Rate, key: str) -> int:
 
 
 def _digest(key: str) -> str:
-    """Return a digest of the key, because keys contain people's addresses."""
+    # Keys contain people's addresses.
     return hashlib.sha256(key.encode()).hexdigest()[:32]
 
 

@@ -1,4 +1,4 @@
-"""Writes django-allauth's account events to the audit log. The app's `ready` connects the receivers."""
+"""Writes django-allauth's account events to the audit log."""
 
 from __future__ import annotations
 

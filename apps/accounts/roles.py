@@ -6,7 +6,7 @@ from django.db import models
 
 
 class Role(models.TextChoices):
-    """A person's role in an organisation. The role decides what the person may do there."""
+    """A person's role in an organisation, which decides what the person may do there."""
 
     OWNER = "owner", "Owner"
     ENGINEER = "engineer", "Engineer"
@@ -15,7 +15,7 @@ class Role(models.TextChoices):
 
 
 class Scope(models.TextChoices):
-    """A scope of an API token. The scopes decide what the token may do, but never more than its creator may."""
+    """A scope of an API token. A token may never do more than its creator."""
 
     READ = "read", "Read everything in the organisation"
     BUILD = "build", "Upload models, compile, plan and request quotes"

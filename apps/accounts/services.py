@@ -40,10 +40,10 @@ def audit_record(
     subject: str = "",
     detail: dict[str, Any] | None = None,
 ) -> AuditEntry:
-    """Add an entry to the audit log. Call it in the same transaction as the change that the entry records.
+    """Add an entry to the audit log. The caller must use the transaction of the recorded change.
 
-    `action` is "noun.verb"; `subject` names the object ("quote 1f0c..."). If `organisation` is not given, the entry
-    belongs to the principal's current organisation.
+    `action` is "noun.verb"; `subject` names the object. The default organisation is the principal's current
+    organisation.
     """
     organisation_id = organisation.pk if organisation else (principal.current if principal else None)
     return AuditEntry.objects.create(
@@ -61,10 +61,9 @@ def audit_record(
 def user_create(
     *, email: str, name: str, password: str, now: datetime, is_confirmed: bool = False, is_platform_admin: bool = False
 ) -> User:
-    """Create a person. Raises Problem(409) if the address is in use. The caller must have checked the password.
+    """Create a person. Raises Problem(409) if the address is in use.
 
-    `is_confirmed` means that the address is known to belong to the person: the person received a secret that was mailed
-    to it, or an operator vouches for it. If it is False, the person must open a mailed link before the first sign-in.
+    The caller must have checked the password. `is_confirmed` means that the address is known to belong to the person.
     """
     user = User(email=email.strip().lower(), name=name.strip(), is_platform_admin=is_platform_admin, created_at=now)
     user.set_password(password)
@@ -81,7 +80,7 @@ def user_create(
 
 @transaction.atomic
 def organisation_create(*, name: str, owner: User, now: datetime) -> Organisation:
-    """Create an organisation with its first owner. If the slug is in use, a random suffix is added."""
+    """Create an organisation with its first owner. A random suffix is added if the slug is in use."""
     base = slugify(name)[:50] or "organisation"
     taken = set(Organisation.objects.filter(slug__startswith=base).values_list("slug", flat=True))
     slug = base if base not in taken else f"{base}-{secrets.token_hex(3)}"
@@ -93,9 +92,9 @@ def organisation_create(*, name: str, owner: User, now: datetime) -> Organisatio
 
 @transaction.atomic
 def organisation_sample_mark(*, organisation: Organisation, until: datetime) -> datetime:
-    """Mark everything in the organisation that is dated before `until` as sample data. Return the stored instant.
+    """Mark all data dated before `until` as sample data, and return the stored instant.
 
-    The mark can't be moved: a later call changes nothing and returns the first instant.
+    The first mark is final: later calls return the first instant.
     """
     locked = Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     if locked.sample_until is None:
@@ -107,7 +106,7 @@ def organisation_sample_mark(*, organisation: Organisation, until: datetime) -> 
 
 @transaction.atomic
 def person_sign_up(*, email: str, name: str, password: str, organisation_name: str, now: datetime) -> User:
-    """Create a person and their new organisation."""
+    """Create a person and a new organisation that the person owns."""
     user = user_create(email=email, name=name, password=password, now=now)
     organisation_create(name=organisation_name, owner=user, now=now)
     return user
@@ -126,7 +125,7 @@ def organisation_update(
 
 @transaction.atomic
 def membership_role_set(*, membership: Membership, role: Role, principal: Principal, now: datetime) -> None:
-    """Change a member's role. The last owner must stay an owner."""
+    """Change a member's role. Raises Problem if the last owner would lose the role."""
     _owners_lock(membership.organisation)
     if role != Role.OWNER:
         _last_owner_check(membership)
@@ -138,7 +137,7 @@ def membership_role_set(*, membership: Membership, role: Role, principal: Princi
 
 @transaction.atomic
 def membership_remove(*, membership: Membership, principal: Principal, now: datetime) -> None:
-    """Remove a member. The member's tokens for this organisation stop working."""
+    """Remove a member, and revoke the member's tokens for this organisation."""
     _owners_lock(membership.organisation)
     _last_owner_check(membership)
     _membership_audit("membership.remove", membership, principal, now, {"role": membership.role})
@@ -147,7 +146,7 @@ def membership_remove(*, membership: Membership, principal: Principal, now: date
 
 @transaction.atomic
 def membership_leave(*, organisation: Organisation, user: User, now: datetime) -> None:
-    """Leave an organisation. The person's tokens for it stop working. The last owner can't leave."""
+    """Leave an organisation. Raises Problem if the person is the last owner."""
     _owners_lock(organisation)
     membership = Membership.objects.select_related("user").get(organisation=organisation, user=user)
     _last_owner_check(membership)
@@ -159,7 +158,7 @@ def membership_leave(*, organisation: Organisation, user: User, now: datetime) -
 def person_delete(*, user: User, now: datetime) -> None:
     """Delete an account and its personal data. Raises Problem(409) if the person is the last owner of an organisation.
 
-    In records that an organisation must keep, "Deleted person" replaces the name.
+    "Deleted person" replaces the name in records that must be kept.
     """
     for membership in Membership.objects.filter(user=user).select_related("organisation").order_by("organisation_id"):
         membership_leave(organisation=membership.organisation, user=user, now=now)
@@ -195,17 +194,17 @@ def session_end(*, session: UserSession, principal: Principal, now: datetime) ->
 
 
 def sessions_ended_record(*, principal: Principal, now: datetime) -> None:
-    """Record in the audit log that a person has ended all their other sessions."""
+    """Record in the audit log that a person has ended all other sessions."""
     audit_record(action="session.end-others", now=now, principal=principal, subject=principal.user.email)
 
 
 def email_is_confirmed(user: User) -> bool:
-    """Return whether the person has confirmed the account's address."""
+    """Return whether the person has confirmed the e-mail address of the account."""
     return bool(EmailAddress.objects.filter(user=user, email=user.email, verified=True).exists())
 
 
 def _owners_lock(organisation: Organisation) -> None:
-    """Lock the rows of the owners, so that two owners who demote each other at the same time can't both succeed."""
+    # Without this lock, two owners could demote each other at the same time.
     Organisation.objects.select_for_update().get(pk=organisation.pk)
 
 
@@ -227,10 +226,9 @@ def _membership_audit(action: str, of: Membership, by: Principal, now: datetime,
 def invitation_create(
     *, organisation: Organisation, email: str, role: Role, principal: Principal, now: datetime
 ) -> tuple[Invitation, str]:
-    """Create an invitation, mail it to the address, and return it with its secret. It is valid for a week.
+    """Create an invitation, mail its link, and return the invitation and its secret.
 
-    The secret is sent only by mail, so opening the link proves that the address belongs to the person. The inviter does
-    not learn whether an account with this address exists.
+    The secret must be sent only by mail, because opening the link proves ownership of the address.
     """
     email = email.strip().lower()
     if Membership.objects.filter(organisation=organisation, user__email=email).exists():
@@ -279,7 +277,7 @@ def invitation_create(
 def invitation_accept(*, invitation: Invitation, user: User, now: datetime) -> Membership:
     """Make the invited person a member.
 
-    Raises Problem if the invitation is used, revoked or expired, or if it was sent to another person.
+    Raises Problem if the invitation is no longer valid or was sent to another address.
     """
     invitation = Invitation.objects.select_for_update().select_related("organisation").get(pk=invitation.pk)
     if user.email != invitation.email:
@@ -305,7 +303,7 @@ def invitation_accept(*, invitation: Invitation, user: User, now: datetime) -> M
 
 @transaction.atomic
 def invitation_revoke(*, invitation: Invitation, principal: Principal, now: datetime) -> None:
-    """Withdraw an invitation. An invitation that was already used or withdrawn stays unchanged."""
+    """Withdraw an invitation. Does nothing if the invitation is used or withdrawn."""
     changed = Invitation.objects.filter(pk=invitation.pk, accepted_at__isnull=True, revoked_at__isnull=True)
     if changed.update(revoked_at=now):
         audit_record(
@@ -329,8 +327,8 @@ def token_create(
 ) -> tuple[ApiToken, str]:
     """Create a token and return it with its secret, which is never stored.
 
-    A token without an organisation belongs to a platform administrator and has only the scope `admin`. Raises
-    Problem(403) if the person may not use one of the scopes.
+    Raises Problem(403) if the person may not use one of the scopes. Without an organisation, only the scope `admin` is
+    possible.
     """
     wanted = frozenset(scopes)
     refused = wanted - _scopes_of(user, organisation)
@@ -373,7 +371,7 @@ def _scopes_of(user: User, organisation: Organisation | None) -> frozenset[Scope
 
 @transaction.atomic
 def token_revoke(*, token: ApiToken, principal: Principal, now: datetime) -> None:
-    """Revoke a token with immediate effect. Revoking it again changes nothing."""
+    """Revoke a token with immediate effect. Can be repeated."""
     if ApiToken.objects.filter(pk=token.pk, revoked_at__isnull=True).update(revoked_at=now):
         audit_record(
             action="token.revoke",

@@ -1,6 +1,6 @@
-"""File storage in a folder. An outage raises Unavailable, and no partial files remain.
+"""File storage in a folder, without partial files.
 
-A file is either complete or missing, because it is written under a temporary name, flushed, and then renamed.
+Files are written under a temporary name, flushed, and then renamed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _devices: dict[str, int] = {}
 class FolderStorage(FileSystemStorage):
     """Storage in a folder.
 
-    Raises Unavailable if the folder is missing, or if a write would leave less than FREE_BYTES_MIN free.
+    Raises Unavailable if the folder is missing or fewer than FREE_BYTES_MIN bytes would remain free.
     """
 
     def _open(self, name: str, mode: str = "rb") -> File[Any]:
@@ -61,7 +61,6 @@ class FolderStorage(FileSystemStorage):
             super().delete(name)
 
     def exists(self, name: str) -> bool:
-        """Return whether a file with this name exists."""
         with self._watched():
             return super().exists(name)
 
@@ -71,16 +70,12 @@ class FolderStorage(FileSystemStorage):
             return super().listdir(path)
 
     def _room_check(self, wanted: int) -> None:
-        """Raise Unavailable if `wanted` more bytes would leave less than FREE_BYTES_MIN free."""
         if free_bytes(Path(self.location)) - wanted < settings.FREE_BYTES_MIN:
             raise Unavailable("The file storage is full, so nothing was accepted.")
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
-        """Raise Unavailable for an outage inside the `with` block.
-
-        A missing file in an existing folder is not an outage; its FileNotFoundError is passed on.
-        """
+        # A missing file in an existing folder is not an outage.
         self._root_check()
         try:
             yield
@@ -108,17 +103,14 @@ class FolderStorage(FileSystemStorage):
 
 
 def free_bytes(place: Path) -> int:
-    """Return the free bytes on the disk of a folder. If the folder does not exist, its nearest existing parent counts."""
+    """Return the number of free bytes on the disk that holds a folder. The folder need not exist yet."""
     while not place.exists():
         place = place.parent
     return shutil.disk_usage(place).free
 
 
 def _named(beside: Path, path: Path) -> bool:
-    """Give the finished file its final name. Return False if the name is in use.
-
-    Of two simultaneous writers, exactly one succeeds.
-    """
+    # If two writers use the same name at the same time, exactly one of them succeeds.
     try:
         os.link(beside, path)
     except FileExistsError:

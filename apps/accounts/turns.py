@@ -1,4 +1,4 @@
-"""Mutual exclusion with PostgreSQL's advisory locks, which need no row. A lock is released when its session ends."""
+"""Mutual exclusion with PostgreSQL advisory locks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.db import DatabaseError, connection
 
 @contextmanager
 def turn(name: str) -> Iterator[bool]:
-    """Try to take the lock, and yield whether this process now holds it.
+    """Try to take the lock, and yield whether this process holds the lock.
 
     The lock is released at the end of the `with` block, or when the connection closes.
     """

@@ -39,9 +39,8 @@ AUDIT_PAGE = 50
 @never_cache
 @require_http_methods(["GET", "POST"])
 def invitation(request: HttpRequest, secret: str) -> HttpResponse:
-    """The page behind an invitation link. A signed-in person joins the organisation.
-
-    Anyone else must sign in or sign up with the invited address first.
+    """The page behind an invitation link. A signed-in person joins the organisation; anyone else is asked to sign in
+    or sign up.
     """
     found = selectors.invitation_by_secret(secret)
     now = timezone.now()
@@ -70,7 +69,7 @@ def invitation(request: HttpRequest, secret: str) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def organisation(request: HttpRequest) -> HttpResponse:
-    """The page of members and invitations. Owners can also change the organisation's name and time zone there."""
+    """The page of members, invitations and the organisation's settings."""
     current = organisation_get(request)
     principal = principal_get(request)
     if request.method == "POST":
@@ -187,7 +186,7 @@ def organisation_switch(request: HttpRequest, pk: UUID) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "POST"])
 def tokens(request: HttpRequest) -> HttpResponse:
-    """The page of the organisation's tokens. The secret of a new token appears only once, when the token is created."""
+    """The page of the organisation's API tokens. The secret of a new token is shown only once."""
     current = organisation_get(request)
     principal = principal_get(request)
     allowed = SCOPES_OF_ROLE[principal.memberships[current.pk]]
@@ -211,7 +210,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def token_revoke(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Revoke a token. Members can revoke their own tokens; owners can revoke all tokens of the organisation."""
+    """Revoke a token. Only owners can revoke the tokens of other members."""
     principal = principal_get(request)
     found = org_object_get(request, ApiToken, pk=pk)
     if found.user_id != principal.user.pk:

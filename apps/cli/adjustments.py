@@ -1,7 +1,4 @@
-"""Recomputes the adjustments of an invoice that was issued under version 1 of the rules.
-
-Everything is computed from the price book and the invoice's own lines.
-"""
+"""Recomputes the adjustments of an invoice under version 1 of the rules."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from apps.pricing.rating.decimals import subtract
 
 
 def adjustment_verify(document: dict[str, Any], one: dict[str, Any], books: dict[str, PriceBookDocument]) -> str:
-    """Check one adjustment and return a sentence about it. Raises Difference or Unreadable."""
+    """Check one adjustment and return a sentence about the adjustment. Raises Difference or Unreadable."""
     place = f"adjustment {one['number']}"
     if one["kind"] == "minimum":
         return _minimum(place, document, one, books)
@@ -73,9 +70,7 @@ def _shortfall(place: str, one: dict[str, Any]) -> str:
 
 
 def _credit(place: str, document: dict[str, Any], one: dict[str, Any], books: dict[str, PriceBookDocument]) -> str:
-    """Check a credit. The amount used must be the smaller of what is left of the credit and what the invoice still
-    charges.
-    """
+    # The amount used is the smaller of two amounts: the remaining credit, and the remaining charge of the invoice.
     basis = one["basis"]
     if "granted" not in basis:
         raise Unreadable(f"{place} does not state what was granted and what of it was left.")

@@ -1,4 +1,4 @@
-"""Compares the values that a document states with computed values, and repeats the document's ratings."""
+"""Compares the values that a document states with computed values, and recomputes the document's ratings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from apps.pricing.rating.terms import charged_of, measured_of, periods_of
 
 
 class Difference(Exception):
-    """Raised if a value that the document states differs from the computed value."""
+    """Raised if a stated value differs from the computed value."""
 
     def __init__(self, place: str, stated: object, computed: object) -> None:
         super().__init__(f"{place}: the document says {stated}, computed here is {computed}")
@@ -21,16 +21,13 @@ class Unreadable(Exception):
 
 
 def same(place: str, stated: object, computed: object) -> None:
-    """Raise Difference unless the stated value and the computed value are equal and have the same type."""
+    """Raise Difference unless the stated and the computed value have the same type and are equal."""
     if stated != computed or type(stated) is not type(computed):
         raise Difference(place, stated, computed)
 
 
 def books_given(document: dict[str, Any], books: dict[str, PriceBookDocument]) -> None:
-    """Raise Unreadable if the document needs price books that were not given. The message names all of them.
-
-    A book with the right version but different content counts as given. The line that uses it reports a difference.
-    """
+    """Raise Unreadable if price books that the document needs are missing. The message names all of them."""
     parts = [*document["lines"], *(one["basis"] for one in document.get("adjustments", []))]
     ratings = [part["rating"] for part in parts if "rating" in part]
     versions = {book.version for book in books.values()}
@@ -44,7 +41,7 @@ def books_given(document: dict[str, Any], books: dict[str, PriceBookDocument]) -
 
 
 def rated(book: PriceBookDocument, stated: dict[str, Any]) -> Rating:
-    """Repeat a rating from its stated inputs. Raises Unreadable if the price book has no price for them."""
+    """Recompute a rating from its stated inputs. Raises Unreadable if the price book has no price for them."""
     charged = charged_of(stated)
     try:
         if charged is not None:
@@ -65,7 +62,7 @@ def rated(book: PriceBookDocument, stated: dict[str, Any]) -> Rating:
 
 
 def steps_same(place: str, stated: list[dict[str, str]], computed: list[dict[str, str]]) -> None:
-    """Raise Difference at the first step that differs from the computed step."""
+    """Raise Difference at the first stated step that differs from the computed step."""
     for mine, theirs in zip(computed, stated, strict=False):
         for key in ("name", "operation", "input", "factor", "result", "unit", "title", "rule"):
             same(f"{place}, step {mine['name']!r}, {key}", theirs[key], mine[key])

@@ -1,9 +1,4 @@
-"""Checks the ledger's hash chain offline: every transaction must follow from the one before it.
-
-The file comes from the portal. It contains the hash of the last transaction (the head), the daily roots, and all
-transactions in order. Each transaction states the hash of the one before it. The file also contains digests of the
-usage rows, computed from their columns when the file was written.
-"""
+"""Checks the ledger's hash chain offline, from a file that the portal exports."""
 
 from __future__ import annotations
 
@@ -26,7 +21,7 @@ _HASHED = ("previous", "sequence", "at", "kind", "key", "subject", "detail", "en
 
 
 class Altered(Difference):
-    """Raised if the site found a changed row in its own database while it wrote the file."""
+    """Raised if the site found a changed row in its database while writing the file."""
 
     def __init__(self, place: str, found: dict[str, str]) -> None:
         place = f"{place}, {found['row']}"
@@ -77,16 +72,11 @@ def _verify(document: dict[str, Any]) -> list[str]:
 
 
 def _unaltered(place: str, part: dict[str, Any]) -> None:
-    """Raise Altered if the site reported a changed row in this part of the file."""
     if "altered" in part:
         raise Altered(place, part["altered"])
 
 
 def _named(document: dict[str, Any], hashes: dict[int, str]) -> None:
-    """Check that the head is the last transaction and that every daily root names an existing transaction.
-
-    A chain that lacks its last transactions fails this check.
-    """
     if document["format"] == CHAIN:
         head = document["head"]
         named = head["sequence"], head["hash"]
@@ -114,7 +104,6 @@ def _entries(place: str, entries: dict[str, str]) -> None:
 
 
 def _usages(place: str, item: dict[str, Any]) -> int:
-    """Check the digest of a transaction's usage rows, and return the number of rows."""
     rows = [(str(key), str(digest)) for key, digest in item.get("usages") or []]
     if not rows and item["kind"] != "usage":
         return 0
@@ -129,15 +118,10 @@ def _usages(place: str, item: dict[str, Any]) -> int:
 
 
 def _over(rows: list[tuple[str, str]]) -> str:
-    """Return the SHA-256 digest of the lines "<key> <digest>", sorted by key."""
     return hashlib.sha256("".join(f"{key} {digest}\n" for key, digest in sorted(rows)).encode()).hexdigest()
 
 
 def _culprit(place: str, detail: dict[str, Any], rows: list[tuple[str, str]]) -> Difference:
-    """Return a Difference for a batch of usage rows that has changed.
-
-    If the batch stores a digest for each row, the Difference names the first changed row.
-    """
     if "leaves" not in detail:
         named = f" {rows[0][0]}" if len(rows) == 1 else "s"
         return Difference(f"{place}, digest of usage row{named}", detail["rows"], _over(rows))

@@ -1,4 +1,4 @@
-"""`takt diff`: shows how a change to a model affects its cost and, if a price book is given, its price."""
+"""`takt diff`: shows how a change to a model affects cost and, if a price book is given, price."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from compiler.sources import version_name
 def price_figures(
     book: PriceBookDocument, executions: int
 ) -> Callable[[compiler.Program, compiler.Program], list[Figure]]:
-    """Return a function that compares two programs by the price of `executions` executions, in every class of the book."""
+    """Return a function that compares the prices of two programs in every class of the price book."""
 
     def figures(old: compiler.Program, new: compiler.Program) -> list[Figure]:
         before, after = (_prices(program, book, executions) for program in (old, new))
@@ -34,7 +34,6 @@ def price_figures(
 def _prices(
     program: compiler.Program, book: PriceBookDocument, executions: int
 ) -> dict[str, tuple[str, Decimal | None]]:
-    """Map each class to its title and to the price of `executions` executions; the price is None if the book has none."""
     head = program.report()["headline"]
     facts = Recompiled(
         program.digest,

@@ -1,4 +1,4 @@
-"""Recomputes a quote's late-cancellation terms, their maximum cost, and the deadline for a release free of charge."""
+"""Recomputes a quote's late-cancellation terms."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from apps.pricing.rating import (
 
 
 def late_verify(document: dict[str, Any], books: dict[str, PriceBookDocument]) -> list[str]:
-    """Check the quote's late-cancellation terms, and return one sentence for each thing checked. Raises Difference."""
+    """Check the quote's late-cancellation terms, and return one sentence for each check. Raises Difference."""
     book = books[document["book"]["digest"]]
     price_class, stated = book.price_class(document["class"]["name"]), document.get("late")
     if price_class.late is None or stated is None:
@@ -40,10 +40,6 @@ def late_verify(document: dict[str, Any], books: dict[str, PriceBookDocument]) -
 
 
 def _counted(document: dict[str, Any]) -> list[tuple[dict[str, Any], int]]:
-    """Return each line with its number of executions.
-
-    For a quota line, this is a number of operations. For a line of a plan, it is the expected number of executions.
-    """
     key = "expected_executions" if document.get("plan") is not None else "executions"
     return [(line, _volume(line) if line["program"] is None else line[key]) for line in document["lines"]]
 
@@ -61,10 +57,6 @@ def _amount(book: PriceBookDocument, line: dict[str, Any], counted: int) -> Deci
 
 
 def _free_until(document: dict[str, Any], notice_minutes: int) -> datetime | None:
-    """Return the latest time at which the reservation can be released free of charge; None if nothing is reserved.
-
-    The time is computed from the quote's windows and device time.
-    """
     if document["reservation"] is None:
         return None
     is_host = document["pool"]["kind"] == "host"

@@ -1,4 +1,4 @@
-"""The command `takt`: reports costs and verifies invoices offline, on the customer's own machine."""
+"""The command `takt`, which runs offline on the customer's own machine."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Refused(Exception):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status.
 
-    0: no difference. 1: a difference was found and printed. 2: the input cannot be checked. 3: no difference, but only
-    part of the document was checked, because a model was not given or the chain's file has an old format.
+    0: no difference. 1: a difference was found. 2: the input cannot be checked. 3: no difference, but some parts could
+    not be checked.
     """
     expected = (Refused, Unreadable, RatingError, FileFault)
     return guarded(lambda: parser().parse_args(arguments), _run, prefix="takt", failed=UNUSABLE, expected=expected)
@@ -177,9 +177,6 @@ def _print(as_json: bool, document: dict[str, Any] | list[dict[str, Any]], words
 
 
 def _sorted(paths: Sequence[Path]) -> tuple[list[ModelFile], list[PriceBookDocument], list[compiler.Calibration]]:
-    """Sort the files into models, price books and calibrations by their content. Raises Refused if no price book is
-    given.
-    """
     models, books, ranges = [], [], []
     for path in paths:
         data = _read(path, "a model, a price book, or the ranges.json of a report")
@@ -195,7 +192,6 @@ def _sorted(paths: Sequence[Path]) -> tuple[list[ModelFile], list[PriceBookDocum
 
 
 def _read(path: Path, what: str, option: str = "", most: int | None = None) -> bytes:
-    """Read a file. `what` and `option` describe the file in the error message."""
     try:
         if most is not None and path.stat().st_size > most:
             raise Refused(f"{path} has more than {most:,} bytes; documents of Takt are shorter.")

@@ -1,7 +1,6 @@
-"""Recomputes the adjustments and totals of an invoice that was issued under version 2 of the rules.
+"""Recomputes the adjustments and totals of an invoice under version 2 of the rules.
 
-Amounts that other invoices charged for the same month are read from the basis of each adjustment. Everything else is
-computed from the invoice's own lines and the price books. The rules are in docs/reference/invoice-amounts.md.
+The rules are in docs/reference/invoice-amounts.md.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class MonthsCheck:
             section.use(Decimal(line["amount"]), eligible_of(books[rating.book_digest], rating))
 
     def run(self) -> Iterator[str]:
-        """Check every adjustment, then every section of the document. Yield one sentence for each thing checked."""
+        """Check the whole document. Yield one sentence for each check."""
         kinds = {"free-tier": self._free, "shortfall": self._shortfall, "minimum": self._minimum}
         rows = self.document.get("adjustments", [])
         for one in rows:
@@ -99,10 +98,6 @@ class MonthsCheck:
         return self.own[_instant(start)]
 
     def _last(self, place: str, instant: datetime) -> Held:
-        """Return the last section that begins in the month of `instant`, at or before `instant`.
-
-        Raises Difference if there is none.
-        """
         fitting = [start for start in self.own if month_start(instant) <= start <= instant]
         if not fitting:
             raise Difference(place, str(instant), "in none of the document's sections")
@@ -150,7 +145,6 @@ class MonthsCheck:
         return said + (f" and {basis['shortfall']} of commitments" if short else "")
 
     def _uses(self) -> Uses:
-        """Return the amount that each credit pays for each section under the rules."""
         stated = self.document.get("credits")
         if not stated:
             return {}
@@ -173,10 +167,6 @@ class MonthsCheck:
         )
 
     def _credit(self, place: str, one: dict[str, Any], uses: Uses) -> str:
-        """Check a credit line, and remove the credit's payments from `uses`.
-
-        The amount of a credit for missed work is recomputed from its rating.
-        """
         basis = one["basis"]
         granted, left = Decimal(basis["granted"]), Decimal(basis["left"])
         if not 0 < left <= granted:

@@ -1,4 +1,4 @@
-"""Compiles a model again, exactly as a line of an invoice describes it."""
+"""Recompiles a model as described by a line of an invoice."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ModelFile:
 
 @dataclass(frozen=True)
 class Recompiled:
-    """The facts of a program that was compiled here. All counts are those of one execution."""
+    """The facts of a recompiled program. The counts are for one execution."""
 
     digest: str
     target_digest: str
@@ -41,10 +41,9 @@ def model_of(path: Path, data: bytes) -> ModelFile:
 
 
 def recompile(model: ModelFile, program: dict[str, Any], ranges: Sequence[compiler.Calibration] = ()) -> Recompiled:
-    """Compile the model for the target, precision and dimensions that an invoice line states in `program`.
+    """Compile the model as described by the `program` of an invoice line.
 
-    `ranges` are calibrations to try. If none of them yields a program with the stated digest, generated inputs are
-    used. Raises compiler.ModelError.
+    `ranges` are calibrations to try before generated inputs. Raises compiler.ModelError.
     """
     graph = compiler.load(model.data, dims=program["dims"], constants=constants_of(model.data, program["constants"]))
     if program.get("calibration"):
@@ -58,7 +57,6 @@ def recompile(model: ModelFile, program: dict[str, Any], ranges: Sequence[compil
 
 
 def _made(graph: Any, program: dict[str, Any], ranges: compiler.Calibration | None) -> Recompiled | None:
-    """Return the facts of one compilation; None if the ranges belong to another model."""
     try:
         made = compiler.compile(graph, program["target"], program["precision"], ranges)
     except compiler.ModelError:

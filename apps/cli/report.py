@@ -1,4 +1,4 @@
-"""Reports what a model costs, without a server: its resources and, if a price book is given, its prices."""
+"""Reports the resources of a model offline and, if a price book is given, the prices."""
 
 from __future__ import annotations
 
@@ -19,11 +19,7 @@ from compiler.commands.options import compiled
 
 
 def reports(path: Path, options: argparse.Namespace, book: PriceBookDocument | None) -> list[dict[str, Any]]:
-    """Return one report for each combination of sizes of the variable dimensions.
-
-    A report states the counts of one execution. With a price book, it also states the price of `options.executions`
-    executions in every class. `options` comes from `compiler.commands.options`. Raises compiler.ModelError.
-    """
+    """Return one report for each combination of sizes of the variable dimensions. Raises compiler.ModelError."""
     file = model_of(path, files.read(path, "", "a model"))
     made = compiled(path, options)
     programs = made.programs if isinstance(made, compiler.Bundle) else (made,)
@@ -53,9 +49,7 @@ def _report(made: compiler.Program, options: argparse.Namespace, book: PriceBook
 def prices(
     facts: Recompiled, processor_class: str, precision: str, executions: int, book: PriceBookDocument
 ) -> list[dict[str, Any]]:
-    """Return the price in each class on offer. A class that is sold only off-peak is priced at the next off-peak
-    instant.
-    """
+    """Return the price in each class on offer. An off-peak class is priced at the next off-peak instant."""
     found: list[dict[str, Any]] = []
     for name, price_class in book.classes.items():
         if not price_class.offered:
@@ -131,7 +125,7 @@ def of_one(amount: str | Decimal | None, executions: int) -> Decimal | None:
 
 
 def unit_prices(each: Sequence[Decimal | None], currency: Currency) -> tuple[str, list[str]]:
-    """Return the common unit of the prices ("per million executions"), and each price in this unit as text."""
+    """Return the common unit of the prices, such as "per million executions", and each price in this unit."""
     scale = unit_price_scale(each)
     _, per = unit_price_format(0, currency, scale=scale)
     return per, [plain(unit_price_format(one, currency, scale=scale)[0]) for one in each]

@@ -1,4 +1,4 @@
-"""Recomputes an invoice or a quote from the model and the price book alone."""
+"""Recomputes an invoice or a quote from the models and price books."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ INVOICE, QUOTE = "takt-invoice/1", "takt-quote/1"
 class Verification:
     """The result of a verification.
 
-    `partial` lists the lines whose counts were not recomputed, because their model was not given.
+    `partial` lists the lines whose counts were not recomputed.
     """
 
     checked: list[str] = field(default_factory=list)
@@ -47,11 +47,7 @@ def verify(
     books: Sequence[PriceBookDocument],
     ranges: Sequence[Calibration] = (),
 ) -> Verification:
-    """Recompute a document. Raises Difference at the first deviation, and Unreadable if something cannot be checked.
-
-    A wrong digest shows that the document was changed, but not where. Therefore, a wrong digest is reported only if
-    nothing else differs or the rest cannot be read.
-    """
+    """Recompute a document. Raises Difference at the first deviation, and Unreadable if something cannot be checked."""
     if document.get("format") not in (INVOICE, QUOTE):
         raise Unreadable(
             f"The document's format is {document.get('format')!r}; this command reads {INVOICE} and {QUOTE}."
@@ -69,10 +65,6 @@ def verify(
 
 
 def _digest_checked(document: dict[str, Any]) -> list[str] | Difference:
-    """Check the document's own digest, if it has one.
-
-    Return what was checked, or a Difference if the digest does not match.
-    """
     stated = document.get("digest")
     try:
         computed = digest_of({key: value for key, value in document.items() if key != "digest"})
@@ -93,7 +85,6 @@ def _computed(
     books: dict[str, PriceBookDocument],
     ranges: Sequence[Calibration],
 ) -> Verification:
-    """Recompute every line, adjustment and total. Raises Difference or Unreadable."""
     done = Verification()
     try:
         books_given(document, books)
@@ -117,10 +108,6 @@ def _computed(
 
 
 def _months(document: dict[str, Any], books: dict[str, PriceBookDocument], done: Verification) -> MonthsCheck | None:
-    """Check every adjustment under the version of the rules that applies to the invoice.
-
-    Under version 2, return the check, which also computes the totals. Under version 1, return None.
-    """
     rules = document.get("rules", 1)
     if rules not in (1, RULES):
         raise Unreadable(
@@ -158,10 +145,6 @@ def _lines(
 
 
 def _minimum(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a list with the line of a quote's contract minimum; an empty list if there is none.
-
-    An invoice already has this line among its lines.
-    """
     if document["format"] != QUOTE or "minimum" not in document:
         return []
     return [{**document["minimum"], "number": len(document["lines"]) + 1, "executions": 1}]
@@ -174,7 +157,6 @@ def _line_program(
     compiled: dict[str, Recompiled],
     done: Verification,
 ) -> None:
-    """Check a line's counts. If the line's model was given, recompute them from the model."""
     program, place = line["program"], f"line {line['number']}"
     counts = line["rating"]["counts"]
     if "charged" in line["rating"]:
@@ -219,7 +201,6 @@ def _line_program(
 
 
 def _program_same(place: str, program: dict[str, Any], again: Recompiled) -> None:
-    """Compare a program's digest and all its stated facts with those of the recompiled program."""
     same(f"{place}, description of {program['target']}", program["target_digest"], again.target_digest)
     same(f"{place}, operations of one execution", program["operations"], again.operations)
     same(f"{place}, cycles between two executions", program["cycles"], again.interval)
@@ -237,7 +218,6 @@ def _program_same(place: str, program: dict[str, Any], again: Recompiled) -> Non
 def _line_price(
     line: dict[str, Any], currency: dict[str, Any], books: dict[str, PriceBookDocument], done: Verification
 ) -> None:
-    """Recompute every step and the amount of a line from the price book, then every usage row."""
     place, stated = f"line {line['number']}", line["rating"]
     book = books.get(stated["book_digest"])
     if book is None:
@@ -299,10 +279,6 @@ def _totals(document: dict[str, Any], months: MonthsCheck | None, done: Verifica
 
 
 def _comparisons(document: dict[str, Any], done: Verification) -> None:
-    """Check the section "quoted against actual".
-
-    Each difference must be the actual amount less the quoted amount, and its named parts must sum to the difference.
-    """
     rows = document.get("quoted_against_actual", [])
     for line in document["lines"]:
         if "charged" in line["rating"]:
@@ -318,10 +294,6 @@ def _comparisons(document: dict[str, Any], done: Verification) -> None:
 
 
 def _whole_contract(line: dict[str, Any], rows: Sequence[dict[str, Any]]) -> None:
-    """Check the line of a contract minimum.
-
-    The contract's total charge less the amount of this line must equal the charge for usage.
-    """
     whole = next(row["actual"] for row in rows if row["contract"] == line["contract"])
     all_else = decimal_text(subtract(Decimal(whole), Decimal(line["amount"])))
     same(f"line {line['number']}, amount of the contract's use", line["rating"]["charged"], all_else)
@@ -334,7 +306,6 @@ def _quote_totals(net: Decimal, exponent: int) -> Iterator[tuple[str, Decimal]]:
 
 
 def _invoice_totals(document: dict[str, Any], amounts: list[Decimal], exponent: int) -> Iterator[tuple[str, Decimal]]:
-    """Yield the name and amount of each total under version 1 of the rules."""
     carried_in = Decimal(document["carried_in"])
     total = exact_sum([*amounts, carried_in])
     yield "total", total

@@ -1,1 +1,1 @@
-"""Collects payments for invoices through Stripe, and compares Stripe with the ledger."""
+"""Collects payments through Stripe, and compares Stripe with the ledger."""

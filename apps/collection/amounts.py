@@ -1,7 +1,4 @@
-"""Amounts as Stripe's API represents them: integers in the smallest unit of the currency.
-
-ISO 4217 defines the smallest unit, even if an invoice's price book defines another one.
-"""
+"""Amounts as Stripe's API represents them: integers in the currency's smallest unit (ISO 4217)."""
 
 from __future__ import annotations
 
@@ -15,9 +12,9 @@ THREE_PLACES_STEP = 10
 
 
 def minor_of(amount: Decimal, *, currency: str) -> int:
-    """Convert an amount to an integer in the smallest unit of its currency: 5.63 euros become 563.
+    """Convert an amount to an integer in the currency's smallest unit: 5.63 euros become 563.
 
-    Raises ValueError if the amount is not a whole number of these units, or if Stripe cannot represent it exactly.
+    Raises ValueError if the amount cannot be represented exactly.
     """
     exponent = places_of(currency)
     units = multiply(amount, Decimal(10) ** exponent)
@@ -30,11 +27,11 @@ def minor_of(amount: Decimal, *, currency: str) -> int:
 
 
 def minor_format(minor: int, *, currency: str) -> str:
-    """Format an amount that is given in the smallest unit, with the decimal places of its currency: "5.63 EUR"."""
+    """Format an integer amount in the currency's smallest unit, for example "5.63 EUR"."""
     code = currency.upper()
     return f"{amount_of(minor, currency=code):f} {code}"
 
 
 def amount_of(minor: int, *, currency: str) -> Decimal:
-    """Convert an integer in the smallest unit of the currency to a decimal amount."""
+    """Convert an integer in the currency's smallest unit to a decimal amount."""
     return Decimal(minor).scaleb(-places_of(currency))

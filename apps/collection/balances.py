@@ -1,7 +1,6 @@
-"""Amounts for the Stripe check: the amount of each object according to our ledger, and according to Stripe.
+"""The amounts to compare: the amount of each object in our ledger and at Stripe.
 
-Our records of events are not used. Therefore, a payment whose event was lost is reported as missing in the ledger, and
-an invented payment as missing at Stripe.
+Stored events are not used, so that lost and forged events are detected.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def amount_add(found: Amounts, name: str, one: Amount) -> None:
 
 
 class LedgerAmounts:
-    """Amounts according to the ledger. Postings are grouped by their reference, which is the id of an object at Stripe."""
+    """Amounts according to the ledger, by the id of the object at Stripe."""
 
     def paid(self) -> Amounts:
         """Return the payments by payment intent."""
@@ -67,7 +66,7 @@ class LedgerAmounts:
         return self._moved(AccountKind.DISPUTED, (), FactKind.DISPUTE_LOST, sign=-1)
 
     def balance(self) -> Amounts:
-        """Return the net amount that each object should have in our balance at Stripe. Amounts of 0 are left out."""
+        """Return the balance that our account at Stripe should have for each object. Amounts of 0 are left out."""
         found: Amounts = {}
         for some in (
             self.paid(),
@@ -93,7 +92,7 @@ class LedgerAmounts:
 class StripeAmounts:
     """Amounts according to Stripe.
 
-    Only our own customers and invoices are included, because the Stripe account may contain others.
+    Only our own customers and invoices are included, because the account may contain others.
     """
 
     client: stripe.StripeClient
@@ -105,7 +104,7 @@ class StripeAmounts:
 
     @cached_property
     def customers(self) -> dict[str, str]:
-        """Map the id of each of our customers at Stripe to the organisation in the customer's metadata."""
+        """Map the Stripe ids of our customers to the organisations in the customers' metadata."""
         ours = set(StripeCustomer.objects.values_list("customer_id", flat=True))
         there = {one.id: metadata_value(one, ORGANISATION) or "" for one in list_all(self.client.v1.customers, {})}
         known = {str(name) for name in Organisation.objects.values_list("pk", flat=True)}
@@ -113,7 +112,7 @@ class StripeAmounts:
 
     @cached_property
     def invoices(self) -> dict[str, Any]:
-        """Return all our invoices at Stripe by id, including drafts."""
+        """Return all our invoices at Stripe, including drafts, by id."""
         there = list_all(self.client.v1.invoices, {})
         wanted = {number for one in there if (number := metadata_value(one, INVOICE))}
         known = {str(pk) for pk in Invoice.objects.values_list("pk", flat=True)} & wanted
@@ -126,13 +125,12 @@ class StripeAmounts:
 
     @cached_property
     def charges(self) -> dict[str, Any]:
-        """Return all successful charges of our customers by id."""
+        """Return all successful charges to our customers, by id."""
         there = list_all(self.client.v1.charges, {})
         return {one.id: one for one in there if str(one.customer) in self._customers_ever and one.status == "succeeded"}
 
     @cached_property
     def _intents(self) -> dict[str, Amount]:
-        """Map each payment intent for our invoices to its amount and its invoice."""
         found = {}
         for one in list_all(self.client.v1.invoice_payments, {"status": "paid"}):
             if one.payment.payment_intent and str(one.invoice) in self.invoices:
@@ -141,13 +139,13 @@ class StripeAmounts:
         return found
 
     def about(self, stripe_id: str) -> str:
-        """Return our name for the invoice with this id at Stripe."""
+        """Return our name for the invoice with this Stripe id."""
         push = self.pushes.get(stripe_id)
         return f"invoice {push.invoice.number}" if push is not None else f"invoice {stripe_id}, which is unknown here"
 
     @staticmethod
     def amount(minor: int, currency: str) -> tuple[str, Decimal]:
-        """Return the currency and the amount as the ledger writes them."""
+        """Return the currency and the decimal amount."""
         return currency.upper(), amount_of(minor, currency=currency.upper())
 
     def final(self) -> Amounts:
@@ -168,7 +166,7 @@ class StripeAmounts:
         return dict(self._intents)
 
     def charged(self) -> Amounts:
-        """Return the charges of customers, whether or not they are for an invoice."""
+        """Return the charges to customers, including charges without an invoice."""
         found: Amounts = {}
         for one in self.charges.values():
             name = str(one.payment_intent or one.id)
@@ -207,9 +205,8 @@ class StripeAmounts:
         return [one for one in there if str(one.invoice) in self.invoices and one.status != "void"]
 
     def balance(self) -> tuple[Amounts, set[str]]:
-        """Return the net amount of each object in our balance at Stripe, before fees, and the ids of converted objects.
-
-        Amounts that Stripe converted to another currency cannot be compared, so they are left out.
+        """Return the sum of each object's balance transactions at Stripe, before fees, and the ids of converted
+        objects.
         """
         about = {
             **{name: str(one.payment_intent or one.id) for name, one in self.charges.items()},
@@ -234,7 +231,7 @@ class StripeAmounts:
 
 
 def ledger_invoices() -> Amounts:
-    """Return the amount that Stripe was asked to collect for each invoice at Stripe."""
+    """Return the amount that Stripe was asked to collect for each invoice."""
     found = {}
     for push in StripePush.objects.filter(state__in=AT_STRIPE).select_related("invoice"):
         if push.ordered is not None:
@@ -246,7 +243,7 @@ def ledger_invoices() -> Amounts:
 
 
 def ledger_open() -> Amounts:
-    """Return the open amount, according to our database, of each invoice at Stripe. Debts written off are not included."""
+    """Return the open amount of each invoice according to our database, without debts written off."""
     rows = StripePush.objects.filter(state__in=AT_STRIPE, invoice__open__gt=0).select_related("invoice")
     return {
         push.stripe_id: Amount(f"invoice {push.invoice.number}", push.invoice.currency, push.invoice.open)
@@ -255,7 +252,7 @@ def ledger_open() -> Amounts:
 
 
 def without(one: Amounts, other: set[str]) -> Amounts:
-    """Return the amounts without those of the objects in `other`."""
+    """Return the amounts except those of the objects in `other`."""
     return {name: amount for name, amount in one.items() if name not in other}
 
 

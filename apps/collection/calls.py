@@ -1,9 +1,7 @@
-"""Records every call that changes something at Stripe before the call is made, and stores its outcome afterwards.
+"""Records every call that changes something at Stripe before the call is made, and stores the outcome afterwards.
 
-A call is open until its outcome is known. While a call is open, no service changes the amount of the call's invoice
-(`services.settling.change_lock`). Usually, Stripe's response states the outcome. If there was no response, the call is
-repeated with the same key, and Stripe sends the same response again. If the key is bound to a failure, or if Stripe has
-forgotten the key after a day, the effect is looked up at Stripe.
+A call is open until its outcome is known. While a call is open, the amount of its invoice must not change
+(`services.settling.change_lock`).
 """
 
 from __future__ import annotations
@@ -32,12 +30,12 @@ NOT_REPEATED = frozenset({"invoice.delete"})  # keys exist for POST only, and a 
 
 
 class InvoiceChanged(Exception):
-    """Raised if the invoice has changed in our database, so that the operation is no longer needed."""
+    """Raised if a change to the invoice in our database makes the operation unnecessary."""
 
 
 @dataclass(frozen=True)
 class Recorder:
-    """An `operations.OperationRunner` for one invoice, which records each call.
+    """Runs and records the operations for one invoice.
 
     An operation runs only if `is_due` returns True for the invoice.
     """
@@ -48,10 +46,6 @@ class Recorder:
     is_due: Callable[[Invoice], bool] = lambda _: True
 
     def __call__(self, act: Operation) -> Any:
-        """Record an operation and run it.
-
-        Raises InvoiceChanged, gateway.OutcomeUnknown, or Stripe's own error if Stripe refuses the call.
-        """
         with transaction.atomic(durable=True):
             invoice = invoice_lock(self.invoice_id)  # the lock that services use, so they see this call
             if not self.is_due(invoice):
@@ -60,12 +54,12 @@ class Recorder:
         return _call_run(call, client=self.client, now=self.now)
 
     def key(self, step: str) -> str:
-        """Return a new idempotency key for a step, numbered by the attempts so far."""
+        """Return a new idempotency key for a step."""
         return key_of(step)
 
 
 def key_of(step: str) -> str:
-    """Return the next idempotency key of a step that can be repeated."""
+    """Return the next idempotency key of a repeatable step."""
     return f"{step}:{StripeCall.objects.filter(key__startswith=f'{step}:').count() + 1}"
 
 
@@ -118,8 +112,7 @@ def call_end(
 ) -> None:
     """Store the outcome of a call and its consequences.
 
-    For a charge, the payment is fetched and recorded first. Raises gateway.OutcomeUnknown if the payment cannot be
-    fetched.
+    Raises gateway.OutcomeUnknown if the payment of a charge cannot be fetched.
     """
     if call.operation == "invoice.pay":
         invoice_sync(stripe_id=call.target, client=client, now=now)
@@ -138,7 +131,7 @@ def call_end(
 
 
 def call_settle(call: StripeCall, *, client: stripe.StripeClient, now: datetime) -> None:
-    """Find out and store the outcome of an open call. Raises gateway.OutcomeUnknown if Stripe does not respond."""
+    """Find out and store the outcome of an open call. Raises gateway.OutcomeUnknown."""
     is_trusted = call.broken_at is None and now - call.made_at < KEY_TRUST and call.operation not in NOT_REPEATED
     if is_trusted:
         try:
@@ -155,16 +148,16 @@ def call_settle(call: StripeCall, *, client: stripe.StripeClient, now: datetime)
 
 
 def calls_settle(*, invoice_id: UUID, client: stripe.StripeClient, now: datetime) -> None:
-    """Find out and store the outcome of the invoice's open calls, oldest first. Raises gateway.OutcomeUnknown."""
+    """Find out and store the outcomes of the invoice's open calls, oldest first. Raises gateway.OutcomeUnknown."""
     for call in StripeCall.objects.filter(invoice=invoice_id, settled_at=None).order_by("id"):
         call_settle(call, client=client, now=now)
 
 
 @transaction.atomic
 def customer_call_open(*, organisation: Organisation, given: dict[str, Any], now: datetime) -> StripeCall | None:
-    """Return the call that creates the organisation's customer at Stripe; None if the customer already exists.
+    """Return the open call that creates the organisation's customer at Stripe; record a new call if there is none.
 
-    If no such call is open, a new call is recorded.
+    Return None if the customer already exists.
     """
     locked = Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     if StripeCustomer.objects.filter(organisation=locked).exists():

@@ -1,4 +1,4 @@
-"""Customers' cards: opens the Stripe pages on which cards are entered, and stores the results."""
+"""Opens the Stripe pages on which customers enter cards, and stores the results."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ HOSTS = ("https://checkout.stripe.com", "https://billing.stripe.com", "https://i
 
 
 def hosts() -> tuple[str, ...]:
-    """Return the hosts of Stripe's pages, to which our forms may redirect."""
+    """Return the hosts of the Stripe pages to which our forms may redirect."""
     return (settings.STRIPE_API_BASE,) if settings.STRIPE_API_BASE else HOSTS
 
 
 def is_test() -> bool:
-    """Return whether the API key is for the test mode or a sandbox, where no money moves."""
+    """Return whether the API key belongs to Stripe's test mode or a sandbox."""
     return str(settings.STRIPE_API_KEY).startswith("sk_test_")
 
 
@@ -38,10 +38,9 @@ def checkout_open(
     client: stripe.StripeClient,
     now: datetime,
 ) -> str:
-    """Return the address of a Stripe page on which the customer saves a card for later charges.
+    """Return the URL of a Stripe page on which the customer saves a card.
 
-    `success_url` can contain {CHECKOUT_SESSION_ID}, which Stripe replaces with the session's id. Raises
-    gateway.OutcomeUnknown.
+    Stripe replaces {CHECKOUT_SESSION_ID} in `success_url`. Raises gateway.OutcomeUnknown.
     """
     customer = customer_ensure(client=client, organisation=organisation, now=now)
     given: Any = {
@@ -56,17 +55,16 @@ def checkout_open(
 
 
 def portal_open(*, organisation: Organisation, return_url: str, client: stripe.StripeClient, now: datetime) -> str:
-    """Return the address of the Stripe page for managing cards and tax ids. Raises gateway.OutcomeUnknown."""
+    """Return the URL of the Stripe page for managing cards and tax ids. Raises gateway.OutcomeUnknown."""
     customer = customer_ensure(client=client, organisation=organisation, now=now)
     given: Any = {"customer": customer.customer_id, "return_url": return_url}
     return call_with_retry(lambda: client.v1.billing_portal.sessions.create(given)).url
 
 
 def session_sync(*, session_id: str, client: stripe.StripeClient, now: datetime) -> StripeCustomer | None:
-    """Make the card of a completed Checkout session the default. Return None if the session has no card or is not ours.
+    """Make the card of a completed Checkout session the default card, once per session.
 
-    Each session takes effect only once, so that a delayed event never undoes a later choice of the customer. Raises
-    gateway.OutcomeUnknown.
+    Return None if the session has no card or is not ours. Raises gateway.OutcomeUnknown.
     """
     session = call_with_retry(lambda: client.v1.checkout.sessions.retrieve(session_id))
     known = StripeCustomer.objects.filter(customer_id=str(session.customer)).first()
@@ -80,10 +78,7 @@ def session_sync(*, session_id: str, client: stripe.StripeClient, now: datetime)
 
 
 def _default_set(customer: str, method: str, session: Session, client: stripe.StripeClient) -> None:
-    """Make this card the default, unless this session or a newer session has already set the default card.
-
-    The customer's metadata at Stripe identifies the newest session.
-    """
+    # The customer's metadata at Stripe names the newest session.
     found = call_with_retry(lambda: client.v1.customers.retrieve(customer))
     mark, held = f"{session.created:012d} {session.id}", found.metadata
     if held and "takt_session" in held and str(held["takt_session"]) >= mark:
@@ -110,7 +105,6 @@ def customer_sync(*, customer_id: str, client: stripe.StripeClient) -> StripeCus
 
 
 def _label(method: stripe.PaymentMethod) -> str:
-    """Return a readable name for a card."""
     card = getattr(method, "card", None)
     if card is None:
         return str(method.type).replace("_", " ")[:60]

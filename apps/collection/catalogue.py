@@ -1,4 +1,4 @@
-"""The event types that we handle, and the object to fetch for each type. Events of other types are only recorded."""
+"""The event types that we handle, and the object to fetch for each type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Fetch = Callable[[str, stripe.StripeClient, datetime], object]
 
 
 class EventHandler(NamedTuple):
-    """How to handle an event type: `fetch` is called with the id in `field` of the event's object."""
+    """How to handle an event type. `fetch` is called with the id in `field` of the event's object."""
 
     field: str
     fetch: Fetch

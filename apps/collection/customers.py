@@ -25,7 +25,7 @@ def client_of_settings() -> stripe.StripeClient:
 
 
 def customer_ensure(*, client: stripe.StripeClient, organisation: Organisation, now: datetime) -> StripeCustomer:
-    """Return the organisation's customer at Stripe. If necessary, create the customer or update its e-mail address.
+    """Return the organisation's customer at Stripe, created or updated if necessary.
 
     Raises gateway.OutcomeUnknown.
     """
@@ -43,14 +43,13 @@ def customer_ensure(*, client: stripe.StripeClient, organisation: Organisation, 
 
 
 def _address(organisation: Organisation) -> str:
-    """Return the e-mail address of a billing member or, if there is none, of an owner. Return "" if there is neither."""
     members = Membership.objects.filter(organisation=organisation, role__in=MONEY, user__is_active=True)
     known = sorted(members.values_list("role", "user__email"))  # "billing" before "owner"
     return known[0][1] if known else ""
 
 
 def _address_update(client: stripe.StripeClient, known: StripeCustomer, address: str) -> None:
-    """Update the customer's e-mail address. Stripe needs the address for invoices that are not charged immediately."""
+    # Stripe needs the address for invoices that are not charged immediately.
     try:
         call_with_retry(lambda: client.v1.customers.update(known.customer_id, {"email": address}))
     except stripe.InvalidRequestError as refusal:  # the invoice that needs it will report it

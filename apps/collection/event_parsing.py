@@ -1,4 +1,4 @@
-"""Parses a delivered event: checks its structure, and removes characters that cannot be stored."""
+"""Parses and checks a delivered event."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ ID_MAX = 80  # characters of an id or a type, as in the table
 
 
 def event_read(body: bytes) -> dict[str, Any]:
-    """Return the event in the body of a delivery whose signature is valid.
+    """Return the event in the body of a delivery. The caller must have verified the signature.
 
-    Raises Problem(400) if the body is not a JSON object, if a field has the wrong type, or if an event of a known type
-    has no object.
+    Raises Problem(400) if the body is not a valid event.
     """
     try:
         event = json.loads(body, parse_constant=_no_constant)
@@ -56,7 +55,7 @@ def _no_constant(name: str) -> Any:
 
 
 def storable(value: Any) -> Any:
-    """Return the JSON value without the characters that PostgreSQL cannot store: NUL and unpaired surrogates."""
+    """Return the JSON value without characters that PostgreSQL cannot store: NUL and unpaired surrogates."""
     if isinstance(value, str):
         return value.replace("\0", "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):

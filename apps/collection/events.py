@@ -1,6 +1,6 @@
-"""Events from Stripe. Their signatures are verified, and they are stored before they are handled.
+"""Events from Stripe, verified and stored before they are handled.
 
-An event is used only as a hint that an object may have changed.
+An event is only a hint that an object may have changed.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ log = structlog.get_logger("stripe")
 def event_receive(*, body: bytes, signature: str, now: datetime) -> str:
     """Store an event with a valid signature, and return its id.
 
-    Raises Problem(400) if the signature is invalid or the body is not an event. If no secret is configured, every
-    delivery is refused, because anybody could sign with an empty secret.
+    Raises Problem(400) if the signature or the body is not valid, or if no signing secret is configured.
     """
     if not settings.STRIPE_WEBHOOK_SECRET:
         raise Problem(400, "No endpoint", "STRIPE_WEBHOOK_SECRET is not set, so events are refused.", kind="signature")
@@ -51,7 +50,7 @@ def event_receive(*, body: bytes, signature: str, now: datetime) -> str:
 
 
 def event_keep(event: dict[str, Any], *, now: datetime, listed: bool = False) -> None:
-    """Store an event once. If the event is already stored, only `listed_at` can change."""
+    """Store an event once. For a stored event, only `listed_at` can change."""
     row = StripeEvent(
         id=event["id"],
         type=event["type"],
@@ -68,8 +67,7 @@ def event_keep(event: dict[str, Any], *, now: datetime, listed: bool = False) ->
 def event_handle(*, event_id: str, client: stripe.StripeClient, now: datetime, again: bool = False) -> bool:
     """Fetch the object that an event names, and update our records. Return whether the event was handled.
 
-    Safe to repeat. If `again` is True, an event that was already handled is handled again; correct records stay
-    unchanged.
+    Safe to repeat. If `again` is True, an event that was already handled is handled again.
     """
     event = StripeEvent.objects.select_for_update().get(pk=event_id)
     if event.handled_at is not None and not again:
@@ -94,7 +92,6 @@ def _retry_later(event: StripeEvent, error: Exception, next_at: datetime) -> Non
 
 
 def _apply(event: StripeEvent, *, client: stripe.StripeClient, now: datetime) -> str:
-    """Fetch the object that the event names. Return a remark to store, which is usually empty."""
     look = EVENTS.get(event.type)
     name = event.payload["data"]["object"].get(look.field) if look is not None else None
     if look is None or name is None:
@@ -109,17 +106,13 @@ def _apply(event: StripeEvent, *, client: stripe.StripeClient, now: datetime) ->
 
 
 def _listed_until() -> datetime | None:
-    """Return the time of the newest event that came from Stripe's list of events.
-
-    Before the list is first read, return the time at which our first customer was created; None if there are no
-    customers. Delivered events do not count, because a delivered event does not prove that earlier events arrived.
-    """
+    # Delivered events do not count, because they do not prove that earlier events arrived.
     listed = StripeEvent.objects.exclude(listed_at=None).order_by("-created").values_list("created", flat=True).first()
     return listed or StripeCustomer.objects.order_by("created_at").values_list("created_at", flat=True).first()
 
 
 def events_catch_up(*, client: stripe.StripeClient, now: datetime) -> int:
-    """List the events that may have been missed, then handle all events that are due. Return the number handled."""
+    """Fetch missed events from Stripe, then handle all due events. Return the number of handled events."""
     since = _listed_until()
     if since is not None:
         given: Any = {"limit": 100, "created": {"gte": int((since - OVERLAP).timestamp())}}
@@ -129,10 +122,7 @@ def events_catch_up(*, client: stripe.StripeClient, now: datetime) -> int:
 
 
 def events_due(*, now: datetime) -> list[str]:
-    """Return the ids of the events to handle: first new events, oldest first, then events that failed before.
-
-    A pause longer than the maximum means that the clock was set back, so an event with such a pause is due.
-    """
+    """Return the ids of the due events: new events first, oldest first, then events that failed before."""
     is_due = Q(next_at=None) | Q(next_at__lte=now) | Q(next_at__gt=now + LONGEST_PAUSE)
     waiting = StripeEvent.objects.filter(is_due, handled_at=None)
     return list(waiting.order_by(F("next_at").asc(nulls_first=True), "created", "id").values_list("pk", flat=True))

@@ -1,4 +1,4 @@
-"""The client of the Stripe API, and what each kind of failure means."""
+"""The client of the Stripe API, and the meaning of each kind of failure."""
 
 from __future__ import annotations
 
@@ -17,17 +17,15 @@ T = TypeVar("T")
 
 
 class OutcomeUnknown(Exception):
-    """Raised if it is unknown whether a call took effect. Repeating the call with the same key reveals the outcome."""
+    """Raised if it is unknown whether a call took effect. The same call can be repeated with the same key."""
 
 
 class KeyBroken(OutcomeUnknown):
-    """Raised if the idempotency key is bound to a failure. Look up the effect, then use a key of the next version."""
+    """Raised if the idempotency key is bound to a failure. Look up the effect, then use a new key."""
 
 
 def client_make(*, api_key: str, base: str = "", timeout: float = TIMEOUT_SECONDS) -> stripe.StripeClient:
-    """Create a client for an API key. The client does not retry. `base` is the address of another server, such as a
-    sandbox.
-    """
+    """Return a Stripe client that does not retry. `base` is the URL of another server, such as a sandbox."""
     return stripe.StripeClient(
         api_key,
         stripe_version=API_VERSION,
@@ -38,10 +36,9 @@ def client_make(*, api_key: str, base: str = "", timeout: float = TIMEOUT_SECOND
 
 
 def call_with_retry(call: Callable[[], T], *, sleep: Callable[[float], None] = time.sleep) -> T:
-    """Make a call and return its response. After a 429, wait and try again.
+    """Make a call and return the response. Repeat the call after a 429.
 
-    Raises OutcomeUnknown or KeyBroken if the outcome is unknown. A refusal (stripe.CardError,
-    stripe.InvalidRequestError and others) is a known outcome; its exception is passed on.
+    Raises OutcomeUnknown or KeyBroken if the outcome is unknown. Refusals by Stripe are passed on.
     """
     for pause in (*PAUSES, None):
         try:

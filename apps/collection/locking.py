@@ -1,4 +1,4 @@
-"""Runs work at Stripe, with one worker at a time per invoice. A failure does not stop the remaining work."""
+"""Runs work at Stripe, with one worker at a time for each invoice."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ T = TypeVar("T")
 
 
 def run_each(ids: Iterable[T], work: Callable[[T], object]) -> int:
-    """Run `work` for each item, and return how often it returned a true value.
+    """Run `work` for each item, and return how often `work` returned a true value.
 
-    A failure is logged, and the next item follows. After several outages in a row, the remaining items are skipped.
-    `work` itself must store the reason for a failure.
+    A failure is logged. After several outages in a row, the remaining items are skipped.
     """
     done = silences = 0
     for one in ids:
@@ -44,8 +43,7 @@ def run_each(ids: Iterable[T], work: Callable[[T], object]) -> int:
 def invoice_lock_try(invoice_id: UUID) -> Iterator[bool]:
     """Try to lock an invoice for work at Stripe. Yield False if another process holds the lock.
 
-    The lock belongs to the database session, not to a transaction, because calls are made between transactions. The
-    lock is released if the process dies.
+    The lock belongs to the database session, not to a transaction.
     """
     name = int.from_bytes(invoice_id.bytes[:8], "big", signed=True)
     with connection.cursor() as cursor:

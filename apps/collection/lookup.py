@@ -1,4 +1,4 @@
-"""Looks up whether a call without a response took effect. Stripe's lists are always up to date."""
+"""Looks up whether a call without a response took effect."""
 
 from __future__ import annotations
 
@@ -65,10 +65,6 @@ def _item(call: StripeCall, client: stripe.StripeClient) -> str | None:
 
 
 def _note(call: StripeCall, client: stripe.StripeClient) -> str | None:
-    """Return the id of the credit note that this call created; None if it created none.
-
-    Credit notes of earlier calls are ignored.
-    """
     known = set(
         StripeCall.objects.filter(invoice=call.invoice_id).exclude(object_id="").values_list("object_id", flat=True)
     )

@@ -1,4 +1,4 @@
-"""Sends usage to a billing meter at Stripe, for display only. No amount is computed from the meter."""
+"""Sends usage to a billing meter at Stripe, for display only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from apps.ledger.models import OutboxRow, UsageRow
 
 
 def usage_mirror(row: OutboxRow, *, now: datetime) -> None:
-    """Send a posting's billed operations to the meter, once per posting. Does nothing if there is no API key."""
+    """Send a posting's billed operations to the meter, once for each posting. Does nothing without an API key."""
     if not settings.STRIPE_API_KEY:
         return
     client = client_of_settings()

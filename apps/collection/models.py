@@ -11,7 +11,7 @@ from apps.invoicing.models.invoices import Invoice
 
 
 class StripeCustomer(models.Model):
-    """An organisation's customer at Stripe. `payment_method` is the card that is charged automatically, if any."""
+    """An organisation's customer at Stripe. `payment_method` is the card to charge automatically, if any."""
 
     organisation = models.OneToOneField(
         Organisation, on_delete=models.PROTECT, primary_key=True, related_name="stripe_customer"
@@ -30,7 +30,7 @@ class StripeCustomer(models.Model):
 
 
 class PushState(models.TextChoices):
-    """The state of an invoice at Stripe. A mismatch must be resolved by a person."""
+    """The state of an invoice at Stripe. A person must resolve a mismatch."""
 
     WAITING = "waiting", "Waiting to sync"
     OPEN = "open", "Open"
@@ -42,11 +42,11 @@ class PushState(models.TextChoices):
 
 
 class StripePush(models.Model):
-    """The synchronisation of one invoice with Stripe. `version` is part of the idempotency keys.
+    """The synchronisation of one invoice with Stripe.
 
-    `ordered` is the amount that Stripe was asked to collect, in the smallest unit of the currency. The credit notes in
-    `included` are already deducted from it. `tell_at` is set if a change to the invoice must still be pushed; the push
-    is due at that time.
+    `ordered` is the amount that Stripe was asked to collect, in the currency's smallest unit, after deduction of the
+    credit notes in `included`. `tell_at` is when a change is due to be pushed. `version` is part of the idempotency
+    keys.
     """
 
     invoice = models.OneToOneField(Invoice, on_delete=models.PROTECT, primary_key=True, related_name="stripe_push")
@@ -87,8 +87,7 @@ class CallOutcome(models.TextChoices):
 class StripeCall(models.Model):
     """A call that changes something at Stripe. The row is committed before the call is made.
 
-    The call is open until its outcome is known, either from the response or from a repetition with the same key. If the
-    key is bound to a failure (`broken_at`) or forgotten, the effect is looked up at Stripe.
+    The call is open until its outcome is known. `broken_at` is set if the idempotency key is bound to a failure.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -122,7 +121,7 @@ class StripeCall(models.Model):
 
 
 class StripeEvent(models.Model):
-    """An event as delivered. Each event is stored before it is handled, and only once."""
+    """An event as delivered. Each event is stored once, before it is handled."""
 
     id = models.CharField(max_length=80, primary_key=True)
     type = models.CharField(max_length=80)

@@ -1,4 +1,4 @@
-"""Calls that change something at Stripe, stored as data. A recorded call can be repeated from its record."""
+"""Calls that change something at Stripe, stored as data so that they can be repeated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from apps.collection.gateway import call_with_retry
 
 @dataclass(frozen=True)
 class Operation:
-    """One call: an operation in the table below, its idempotency key, its parameters, and the object that it changes."""
+    """One call: the operation, its idempotency key, its parameters, and the object to change."""
 
     operation: str
     key: str
@@ -40,8 +40,7 @@ OPERATIONS: dict[str, tuple[str, str, bool]] = {
 def operation_run(client: stripe.StripeClient, act: Operation) -> Any:
     """Run an operation and return Stripe's response.
 
-    The parameters are sorted by name, because Stripe binds a key to one exact request. Raises gateway.OutcomeUnknown or
-    KeyBroken if the outcome is unknown.
+    Raises gateway.OutcomeUnknown or KeyBroken if the outcome is unknown.
     """
     service, function, has_target = OPERATIONS[act.operation]
     call = getattr(getattr(client.v1, service), function)

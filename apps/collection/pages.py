@@ -1,4 +1,4 @@
-"""Our pages about Stripe: a customer's payment methods and, for administrators, synchronisation, checks and events."""
+"""Our pages about Stripe: payment methods for customers; synchronisation, checks and events for administrators."""
 
 from __future__ import annotations
 
@@ -43,9 +43,7 @@ LATER = "Stripe is not responding. Nothing was changed. Try again in a minute."
 
 @require_http_methods(["GET", "POST"])
 def payment_methods(request: HttpRequest) -> HttpResponse:
-    """The page of the saved card. A POST redirects to a Stripe page for adding a card or for managing cards and tax
-    ids.
-    """
+    """The page of the saved card. A POST redirects to a page at Stripe."""
     organisation = organisation_get(request, roles=MONEY)
     if not settings.STRIPE_API_KEY:
         return render(request, "collection/payment_methods.html", {"is_on": False})
@@ -68,7 +66,6 @@ def _address(request: HttpRequest, **query: str) -> str:
 
 
 def _stripe_redirect(request: HttpRequest, organisation: Organisation) -> HttpResponse:
-    """Redirect to the Stripe page that the form requests."""
     client, now = client_of_settings(), timezone.now()
     try:
         if request.POST.get("action") == "manage":
@@ -89,7 +86,6 @@ def _stripe_redirect(request: HttpRequest, organisation: Organisation) -> HttpRe
 
 
 def _state(request: HttpRequest, organisation: Organisation) -> str:
-    """Return the result of the person's visit to a Stripe page, as Stripe reports it now; empty if there was no visit."""
     session, state = request.GET.get("session", ""), request.GET.get("state", "")
     known = StripeCustomer.objects.filter(organisation=organisation).first()
     if known is None or not (session or state):
@@ -110,7 +106,7 @@ def _state(request: HttpRequest, organisation: Organisation) -> str:
 
 @require_http_methods(["GET", "POST"])
 def overview(request: HttpRequest) -> HttpResponse:
-    """The Stripe page for administrators: sums in the ledger and at Stripe, waiting invoices, and all events."""
+    """The Stripe page for administrators."""
     platform_admin_check(request)
     if request.method == "POST":
         _action_run(request)
@@ -139,7 +135,6 @@ def overview(request: HttpRequest) -> HttpResponse:
 
 
 def _action_run(request: HttpRequest) -> None:
-    """Run the requested action: compare, catch up, or sync an invoice again. Show the result on the page."""
     client, now, action = client_of_settings(), timezone.now(), request.POST.get("action")
     if not settings.STRIPE_API_KEY:
         messages.error(request, "No API key is set.")
@@ -170,10 +165,7 @@ def _push(value: str) -> StripePush:
 
 @require_http_methods(["GET", "POST"])
 def event_detail(request: HttpRequest, pk: str) -> HttpResponse:
-    """The page of one event as delivered, for administrators.
-
-    A POST handles the event again; correct records stay unchanged.
-    """
+    """The page of one event as delivered, for administrators. A POST handles the event again."""
     platform_admin_check(request)
     event = StripeEvent.objects.filter(pk=pk).first()
     if event is None:

@@ -1,4 +1,4 @@
-"""Updates our records to match Stripe. Objects are fetched from Stripe; the contents of events are never trusted."""
+"""Updates our records to match Stripe. Objects are always fetched from Stripe, because events are not trusted."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ log = structlog.get_logger("stripe")
 
 @transaction.atomic
 def invoice_sync(*, stripe_id: str, client: stripe.StripeClient, now: datetime) -> StripePush | None:
-    """Update the state and payments of an invoice. Return None if the invoice is not ours.
+    """Update an invoice's state and payments from Stripe. Return None if the invoice is not ours.
 
-    The push row stays locked during the requests to Stripe, so that an older response never overwrites a newer one.
     Raises gateway.OutcomeUnknown.
     """
     push = StripePush.objects.select_for_update().filter(stripe_id=stripe_id).first()
@@ -66,11 +65,7 @@ def _state_update(push: StripePush, found: stripe.Invoice) -> None:
 
 
 def _push_adopt(found: stripe.Invoice, now: datetime) -> StripePush | None:
-    """Return the push that created this Stripe invoice but was interrupted before it stored the invoice's id.
-
-    The card may have been charged nevertheless. Returns None if the invoice is not ours, or if it is a draft, which
-    can't be paid yet.
-    """
+    # The card may have been charged although no id was stored.
     try:
         ours = Invoice.objects.filter(pk=UUID(metadata_value(found, INVOICE) or "")).first()
     except ValueError:

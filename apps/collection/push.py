@@ -38,11 +38,7 @@ log = structlog.get_logger("stripe")
 
 
 def outbox_handle(row: OutboxRow, *, now: datetime) -> None:
-    """Queue a new invoice for its first push, or mark a changed invoice for another push.
-
-    The calls to Stripe are made between transactions (`push_due`, `changes_push_due`), because each call is recorded
-    before it is made.
-    """
+    """Queue a new invoice for its first push, or mark a changed invoice for another push."""
     invoice = Invoice.objects.filter(pk=row.payload["invoice"], provider=PROVIDER).first()
     if invoice is None or not settings.STRIPE_API_KEY:
         return
@@ -55,9 +51,8 @@ def outbox_handle(row: OutboxRow, *, now: datetime) -> None:
 
 
 def settlement_handle(row: OutboxRow, *, now: datetime) -> None:
-    """Mark the organisation's open invoices at Stripe for an update.
-
-    A payment elsewhere may have reduced their open amounts.
+    """Mark the organisation's open invoices for an update at Stripe, because a payment may have reduced their open
+    amounts.
     """
     if not settings.STRIPE_API_KEY:
         return
@@ -104,7 +99,6 @@ def _push_start(invoice_id: UUID, now: datetime) -> StripePush:
 
 
 def _push_steps(push: StripePush, client: stripe.StripeClient, now: datetime) -> None:
-    """Find out the outcome of open calls, finalise the invoice, align the open amount, and charge a card on file."""
     calls_settle(invoice_id=push.pk, client=client, now=now)
     customer = customer_ensure(client=client, organisation=push.invoice.organisation, now=now)
     push.refresh_from_db(fields=["stripe_id", "ordered"])
@@ -135,18 +129,11 @@ def _charge(push: StripePush, customer: StripeCustomer, client: stripe.StripeCli
 
 
 def _still_ordered(order: Order) -> Callable[[Invoice], bool]:
-    """Return a function that tells whether an invoice's open amount is still the amount that Stripe was asked to
-    collect.
-    """
     return lambda invoice: minor_of(invoice.open, currency=invoice.currency) == order.total
 
 
 @transaction.atomic
 def _order_store(invoice_id: UUID, customer: StripeCustomer, now: datetime) -> Order:
-    """Store the amount to collect and the credit notes already deducted from it. Return the order.
-
-    Raises InvoiceChanged.
-    """
     push = StripePush.objects.select_for_update().get(pk=invoice_id)
     push.invoice = invoice_lock(invoice_id)
     if not push.invoice.is_waiting:
@@ -159,7 +146,6 @@ def _order_store(invoice_id: UUID, customer: StripeCustomer, now: datetime) -> O
 
 
 def _charge_pull(push: StripePush, client: stripe.StripeClient, now: datetime) -> None:
-    """Fetch the result of the charge immediately instead of waiting for its event."""
     try:
         invoice_sync(stripe_id=push.stripe_id, client=client, now=now)
     except OutcomeUnknown:
@@ -168,10 +154,9 @@ def _charge_pull(push: StripePush, client: stripe.StripeClient, now: datetime) -
 
 
 def order_of(push: StripePush, customer: StripeCustomer, *, now: datetime) -> Order:
-    """Return the order. Its items (lines, tax, and amounts already settled) sum to the invoice's open amount.
+    """Return the order for Stripe. The items sum to the invoice's open amount.
 
-    Stripe refuses due dates in the past. If an invoice is due immediately or is pushed late, its due date at Stripe is
-    an hour from now.
+    The due date is at least one hour from now, because Stripe refuses due dates in the past.
     """
     invoice, document = push.invoice, push.invoice.document
     named = [(_title(line), Decimal(line["share"])) for line in document["lines"]]
@@ -202,7 +187,7 @@ def order_of(push: StripePush, customer: StripeCustomer, *, now: datetime) -> Or
 
 
 def push_retry(*, invoice_id: UUID, client: stripe.StripeClient, now: datetime) -> StripePush:
-    """Push an invoice again after a mismatch of totals. The idempotency keys get the next version."""
+    """Push an invoice again after a mismatch of totals, with new idempotency keys."""
     StripePush.objects.filter(pk=invoice_id, state=PushState.MISMATCH).update(
         state=PushState.WAITING, version=F("version") + 1, version_at=now
     )
@@ -215,9 +200,7 @@ def _title(line: dict[str, Any]) -> str:
 
 
 def push_due(*, client: stripe.StripeClient, now: datetime) -> int:
-    """Push the waiting invoices, at most BATCH at a time. Return the number of these invoices that are at Stripe
-    afterwards.
-    """
+    """Push at most BATCH waiting invoices, and return how many of them are now at Stripe."""
     known = StripePush.objects.exclude(state=PushState.WAITING).values("invoice")
     waiting = Invoice.objects.filter(provider=PROVIDER, open__gt=0).exclude(pk__in=known)
     waiting = waiting.order_by(F("stripe_push__tried_at").asc(nulls_first=True), "issued_at")

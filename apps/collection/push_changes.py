@@ -1,7 +1,6 @@
 """Pushes later changes to an invoice to Stripe: credit notes, bank transfers, write-offs and voids.
 
-Each run compares our invoice with the invoice at Stripe, and makes the missing changes. A run can be started at any
-time and be repeated.
+A run makes only the missing changes, so that it is safe to repeat.
 """
 
 from __future__ import annotations
@@ -31,8 +30,9 @@ UNDER_WAY = (PushState.WAITING, PushState.MISMATCH)
 
 
 def changes_push(*, invoice_id: UUID, client: stripe.StripeClient, now: datetime) -> bool:
-    """Align the open amount at Stripe with ours. If gateway.OutcomeUnknown is raised, this function must be called
-    again.
+    """Align the open amount at Stripe with ours.
+
+    Raises gateway.OutcomeUnknown, after which the function must be called again.
     """
     with invoice_lock_try(invoice_id) as is_ours:
         push = StripePush.objects.select_related("invoice").filter(pk=invoice_id).first()
@@ -58,10 +58,9 @@ def changes_push(*, invoice_id: UUID, client: stripe.StripeClient, now: datetime
 
 
 def changes_push_due(*, client: stripe.StripeClient, now: datetime) -> int:
-    """Push every invoice that changed in our database, is settled there but not at Stripe, or has an open call.
+    """Push every invoice with unpushed changes or open calls, and return the number of pushed invoices.
 
-    Return the number of pushed invoices. Open calls that belong to no invoice are resolved first. Failures are retried
-    by the next run.
+    Failures are retried by the next run.
     """
     run_each(
         list(StripeCall.objects.filter(invoice=None, settled_at=None).order_by("id")),
@@ -75,7 +74,7 @@ def changes_push_due(*, client: stripe.StripeClient, now: datetime) -> int:
 
 
 def stripe_invoice_find(push: StripePush, client: stripe.StripeClient) -> stripe.Invoice | None:
-    """Return the invoice at Stripe, found by its id or in the customer's list; None if there is none."""
+    """Return the invoice at Stripe; None if there is none."""
     if push.stripe_id:
         found = invoice_retrieve(client, push.stripe_id)
         if found is not None and not getattr(found, "deleted", False):
@@ -99,7 +98,6 @@ def _changes_apply(push: StripePush, client: stripe.StripeClient, now: datetime)
 
 
 def _drop(push: StripePush, draft: stripe.Invoice | None, client: stripe.StripeClient, now: datetime) -> None:
-    """Delete the draft of an invoice that was not finalised and no longer has to be collected."""
     record = Recorder(client, push.pk, now)
     if draft is not None:
         record(Operation("invoice.delete", record.key(f"invoice:{push.pk}:drop"), {}, draft.id))
@@ -109,8 +107,7 @@ def _drop(push: StripePush, draft: stripe.Invoice | None, client: stripe.StripeC
 def remainder_align(push: StripePush, client: stripe.StripeClient, now: datetime) -> None:
     """Align the open amount of a finalised invoice at Stripe with ours.
 
-    The caller must hold the invoice's lock, and the outcome of every earlier Stripe call for the invoice must be known.
-    Raises gateway.OutcomeUnknown.
+    The caller must hold the invoice's lock, and the invoice must have no open calls. Raises gateway.OutcomeUnknown.
     """
     push.refresh_from_db()
     invoice_sync(stripe_id=push.stripe_id, client=client, now=now)  # record payments first
@@ -136,10 +133,7 @@ def _minor(invoice: Invoice, amount: Any) -> int:
 
 
 def _notes_push(push: StripePush, invoice: Invoice, found: stripe.Invoice, record: Recorder) -> stripe.Invoice:
-    """Push the credit notes that were issued after finalisation, and return the invoice at Stripe.
-
-    Earlier credit notes are already deducted from the amount that Stripe was asked to collect.
-    """
+    # Earlier credit notes are already deducted from the amount that Stripe was asked to collect.
     api = record.client.v1
     there = call_with_retry(lambda: list(api.credit_notes.list({"invoice": found.id, "limit": 100}).auto_paging_iter()))
     known = {metadata_value(one, NOTE) for one in there} | set(push.included)
@@ -151,11 +145,8 @@ def _notes_push(push: StripePush, invoice: Invoice, found: stripe.Invoice, recor
 
 
 def _note_push(invoice: Invoice, note: CreditNote, found: stripe.Invoice, record: Recorder) -> None:
-    """Push one credit note.
-
-    Any part of its amount that the customer has already paid goes to the customer's balance with us. Stripe records
-    this part as credited outside Stripe.
-    """
+    # The paid part of the note goes to the customer's balance with us, which Stripe records as credited outside
+    # Stripe.
     total = _minor(invoice, note.total)
     before = min(total, found.amount_remaining)
     after = min(total - before, found.amount_paid - found.post_payment_credit_notes_amount)
@@ -188,7 +179,7 @@ def _remainder_close(invoice: Invoice, found: stripe.Invoice, record: Recorder) 
 
 
 def _part_close(found: stripe.Invoice, amount: int, record: Recorder) -> None:
-    """Reduce an open invoice at Stripe by a bank transfer. Stripe has no partial payments, so a credit note is used."""
+    # Stripe has no partial payments, so a bank transfer is recorded as a credit note.
     left = found.amount_remaining - amount
     given: dict[str, Any] = {
         "invoice": found.id,

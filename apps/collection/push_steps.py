@@ -1,7 +1,6 @@
 """The steps that create one invoice at Stripe: draft, items, comparison of totals, finalisation.
 
-Every step checks what already exists at Stripe before it adds anything, so that the steps can be interrupted and
-repeated. This module writes nothing to our database.
+The steps can be interrupted and repeated. This module writes nothing to our database.
 """
 
 from __future__ import annotations
@@ -25,14 +24,12 @@ class TotalDiffers(Exception):
 
 
 class DraftOutdated(KeyBroken):
-    """Raised if the invoice changed in our database after its draft was created. The draft is then deleted and created
-    anew.
-    """
+    """Raised if the invoice in our database changed after its draft at Stripe was created."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """One line of an invoice. The amount is in the smallest unit of the currency."""
+    """One line of an invoice. The amount is in the currency's smallest unit."""
 
     description: str
     amount: int
@@ -42,7 +39,7 @@ class Item:
 class Order:
     """The invoice to create at Stripe.
 
-    `version` increases if an idempotency key is bound to a failure or is too old to be trusted.
+    A new `version` gives new idempotency keys.
     """
 
     invoice_id: str
@@ -56,14 +53,14 @@ class Order:
     is_automatic: bool = False
 
     def key(self, step: str) -> str:
-        """Return the idempotency key of a step. It is always the same for one version."""
+        """Return the idempotency key of a step. All attempts of one version use the same key."""
         return f"invoice:{self.invoice_id}:v{self.version}:{step}"
 
 
 def invoice_push(client: stripe.StripeClient, order: Order, act: OperationRunner | None = None) -> stripe.Invoice:
-    """Create the invoice, finalise it, and charge the card on file if there is one. Return the invoice. Safe to repeat.
+    """Create and finalise the invoice, charge the card on file if there is one, and return the invoice.
 
-    `act` runs the operations. Raises TotalDiffers, gateway.OutcomeUnknown or KeyBroken.
+    Safe to repeat. `act` runs the operations. Raises TotalDiffers, gateway.OutcomeUnknown or KeyBroken.
     """
     act = act or unrecorded_runner(client)
     found = invoice_find(client, customer=order.customer, invoice_id=order.invoice_id)
@@ -74,11 +71,9 @@ def invoice_push(client: stripe.StripeClient, order: Order, act: OperationRunner
 def invoice_finalise(
     client: stripe.StripeClient, order: Order, found: stripe.Invoice | None, act: OperationRunner
 ) -> stripe.Invoice:
-    """Finalise the invoice and return it. Stripe does not charge it automatically, because such a charge would race
-    with ours.
+    """Finalise the invoice and return it. `found` is the invoice of an earlier attempt, if any.
 
-    `found` is the invoice of an earlier attempt, if any. Raises DraftOutdated, TotalDiffers, gateway.OutcomeUnknown or
-    KeyBroken.
+    Raises DraftOutdated, TotalDiffers, gateway.OutcomeUnknown or KeyBroken.
     """
     invoice = found or _create(order, act)
     if invoice.status == "draft":
@@ -94,9 +89,7 @@ def invoice_finalise(
 def invoice_charge(
     client: stripe.StripeClient, order: Order, final: stripe.Invoice, act: OperationRunner
 ) -> stripe.Invoice:
-    """Charge the card on file once. If the charge is declined, the invoice stays open, so that the customer can pay it
-    manually.
-    """
+    """Charge the card on file once. If the charge is declined, the invoice stays open."""
     if final.status != "open" or final.attempt_count:
         return final
     try:
@@ -107,10 +100,7 @@ def invoice_charge(
 
 
 def invoice_find(client: stripe.StripeClient, *, customer: str, invoice_id: str) -> stripe.Invoice | None:
-    """Return the invoice of an earlier attempt; None if there is none.
-
-    The invoice is found by its metadata in the customer's list of invoices, which is always up to date.
-    """
+    """Return the invoice of an earlier attempt; None if there is none."""
     there = call_with_retry(
         lambda: list(client.v1.invoices.list({"customer": customer, "limit": 100}).auto_paging_iter())
     )

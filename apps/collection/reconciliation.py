@@ -33,7 +33,7 @@ log = structlog.get_logger("stripe")
 
 @dataclass(frozen=True)
 class Row:
-    """The amounts of one kind in one currency: their count and their sum, in the ledger and at Stripe."""
+    """The count and sum of the amounts of one kind in one currency, in the ledger and at Stripe."""
 
     what: str
     currency: str
@@ -45,7 +45,7 @@ class Row:
 
 @dataclass
 class StripeReconciliation:
-    """The result of a comparison. Each sentence in `differences` names an object; the list is normally empty."""
+    """The result of a comparison. Each sentence in `differences` names an object."""
 
     rows: list[Row] = field(default_factory=list)
     differences: list[str] = field(default_factory=list)
@@ -54,7 +54,7 @@ class StripeReconciliation:
 def stripe_reconcile(*, client: stripe.StripeClient) -> StripeReconciliation:
     """Compare all our objects at Stripe with the ledger. Raises gateway.OutcomeUnknown.
 
-    The caller should catch up on events first; otherwise, new objects show up as differences.
+    The caller should catch up on events first.
     """
     found, books, theirs = StripeReconciliation(), LedgerAmounts(), StripeAmounts(client)
     invoices, balance = theirs.final(), theirs.balance()
@@ -75,7 +75,7 @@ def stripe_reconcile(*, client: stripe.StripeClient) -> StripeReconciliation:
 
 
 def check_run(*, client: stripe.StripeClient, now: datetime) -> StripeCheck:
-    """Catch up on events, compare Stripe with the ledger, and store the result. Differences are logged as an error.
+    """Catch up on events, compare Stripe with the ledger, and store the result.
 
     Raises gateway.OutcomeUnknown.
     """
@@ -88,11 +88,7 @@ def check_run(*, client: stripe.StripeClient, now: datetime) -> StripeCheck:
 
 
 def _notes(theirs: StripeAmounts) -> tuple[Amounts, Amounts]:
-    """Return the credit notes that our calls created, and the credit notes at Stripe.
-
-    Credit notes that are older than our records of calls are recognised by their metadata and left out. Each note
-    number is recognised only once.
-    """
+    # Notes older than our records of calls are recognised by their metadata and left out.
     here: Amounts = {}
     for call in StripeCall.objects.filter(operation="note.create").exclude(object_id="").select_related("invoice"):
         if call.invoice is not None:
@@ -113,7 +109,6 @@ def _notes(theirs: StripeAmounts) -> tuple[Amounts, Amounts]:
 
 
 def _customers(theirs: StripeAmounts) -> list[str]:
-    """Return one sentence for each customer that exists only in our database or only at Stripe."""
     known = dict(StripeCustomer.objects.values_list("customer_id", "organisation__name"))
     found = [
         f"customers, {name}: at Stripe but unknown here" for name in sorted(theirs.customers.keys() - known.keys())
@@ -123,7 +118,6 @@ def _customers(theirs: StripeAmounts) -> list[str]:
 
 
 def _drafts(theirs: StripeAmounts) -> list[str]:
-    """Return one sentence for each draft at Stripe that will not be finalised."""
     wanted = {PushState.WAITING, PushState.MISMATCH}
     return [
         f"drafts, {name}: at Stripe but not to be finalised here"
@@ -133,7 +127,6 @@ def _drafts(theirs: StripeAmounts) -> list[str]:
 
 
 def _overdue(now: datetime) -> list[str]:
-    """Return one sentence for each call or event that should have been handled by now."""
     calls = StripeCall.objects.filter(settled_at=None, made_at__lt=now - OVERDUE).select_related("invoice")
     events = StripeEvent.objects.filter(handled_at=None, received_at__lt=now - OVERDUE).order_by("created")
     found = [
@@ -143,7 +136,6 @@ def _overdue(now: datetime) -> list[str]:
 
 
 def _compare(found: StripeReconciliation, what: str, ours: Amounts, theirs: Amounts) -> None:
-    """Compare counts and sums by currency, and record every object whose amounts differ."""
     here, there = by_currency(ours), by_currency(theirs)
     for currency in sorted({*here, *there}):
         mine, other = here.get(currency, []), there.get(currency, [])

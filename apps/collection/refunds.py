@@ -1,4 +1,4 @@
-"""Records refunds, and payments that banks withdraw because of disputes."""
+"""Records refunds and disputed payments."""
 
 from __future__ import annotations
 
@@ -39,11 +39,7 @@ OUTCOMES = {
 def _move(
     invoice: Invoice, kind: FactKind, reference: str, minor: int, to: AccountKind, source: AccountKind, now: datetime
 ) -> bool:
-    """Record and post a movement of money. Return False if it is already recorded.
-
-    The customer's balance covers a lost dispute, or a refund at our cost, as far as possible. Only the rest is our
-    cost.
-    """
+    # The customer's balance pays for a lost dispute as far as possible. The rest is our cost.
     amount = amount_of(minor, currency=invoice.currency)
     if not fact_record(invoice, kind, reference, amount, now):
         return False
@@ -75,15 +71,14 @@ def _move(
 
 
 def _id_or_none(thing: object) -> str | None:
-    """Return the id in a field; None if the field is empty."""
     return str(thing) if thing else None
 
 
 @transaction.atomic
 def refund_sync(*, refund_id: str, client: stripe.StripeClient, now: datetime) -> bool:
-    """Record and post a refund that succeeded or failed. Return False if it is already recorded, pending, or not ours.
+    """Record and post a refund that succeeded or failed.
 
-    Raises gateway.OutcomeUnknown.
+    Return False if the refund is already recorded, pending or not ours. Raises gateway.OutcomeUnknown.
     """
     refund = call_with_retry(lambda: client.v1.refunds.retrieve(refund_id))
     push = intent_sync(intent=_id_or_none(refund.payment_intent), client=client, now=now)
@@ -100,10 +95,7 @@ def refund_sync(*, refund_id: str, client: stripe.StripeClient, now: datetime) -
 
 
 def _refunded(invoice: Invoice, refund: stripe.Refund, now: datetime) -> bool:
-    """Post a refund. It is paid from the customer's balance if its metadata say so and the balance suffices.
-
-    Otherwise, take from the balance the amount that came from this invoice, and post the rest at our cost.
-    """
+    # Money from this invoice that went to the customer's balance is taken from that balance. The rest is our cost.
     purpose: Any = refund.metadata[PURPOSE] if refund.metadata and PURPOSE in refund.metadata else ""
     if purpose == BALANCE and not StripeFact.objects.filter(kind=FactKind.REFUNDED, reference=refund.id).exists():
         amount = amount_of(refund.amount, currency=invoice.currency)
@@ -127,10 +119,9 @@ def _refunded(invoice: Invoice, refund: stripe.Refund, now: datetime) -> bool:
 
 @transaction.atomic
 def dispute_sync(*, dispute_id: str, client: stripe.StripeClient, now: datetime) -> None:
-    """Record and post a dispute. Raises gateway.OutcomeUnknown.
+    """Record and post a dispute. Inquiries (status warning_*) are ignored.
 
-    The amount is withdrawn while the dispute is open, then returned or lost. A bank's inquiry (status warning_*) moves
-    no money and is ignored.
+    Raises gateway.OutcomeUnknown.
     """
     dispute = call_with_retry(lambda: client.v1.disputes.retrieve(dispute_id))
     push = intent_sync(intent=_id_or_none(dispute.payment_intent), client=client, now=now)

@@ -20,7 +20,7 @@ def stripe_event(*, event_id: str) -> bool:
 
 @shared_task(name="apps.collection.tasks.stripe_tend", queue="stripe")
 def stripe_tend() -> int:
-    """Push invoices and their changes, and catch up on events. Does nothing if there is no API key."""
+    """Push invoices and their changes, and catch up on events. Does nothing without an API key."""
     if not settings.STRIPE_API_KEY:
         return 0
     client, now = client_of_settings(), timezone.now()
@@ -30,7 +30,7 @@ def stripe_tend() -> int:
 
 @shared_task(name="apps.collection.tasks.stripe_check", queue="stripe")
 def stripe_check() -> int:
-    """Compare the ledger with Stripe, and return the number of differences. Does nothing if there is no API key."""
+    """Compare the ledger with Stripe, and return the number of differences. Does nothing without an API key."""
     if not settings.STRIPE_API_KEY:
         return 0
     return len(check_run(client=client_of_settings(), now=timezone.now()).differences)

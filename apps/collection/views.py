@@ -18,10 +18,7 @@ from apps.collection.tasks import stripe_event
 @login_not_required
 @require_POST
 def webhook(request: HttpRequest) -> HttpResponse:
-    """Store the event and respond immediately. A worker handles the event later.
-
-    Requests without a valid signature are refused.
-    """
+    """Store an event with a valid signature, and respond immediately."""
     try:
         event_id = event_receive(
             body=request.body, signature=request.headers.get("Stripe-Signature", ""), now=timezone.now()

@@ -1,6 +1,6 @@
-"""Example inputs for calibrating a narrow precision: a .npz file with the items along the leading axis.
+"""Example inputs for calibrating a narrow precision: a .npz file with the items stacked along the first axis.
 
-Only the resource-limited child process reads the file, never a server process. This module needs NumPy but not Django.
+Only the resource-limited child process reads the file.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ class Wanted:
 
 
 class CalibrationError(Exception):
-    """Raised if the examples can't be used. The message says in one sentence what to change."""
+    """Raised if the examples can't be used. The message says what to change."""
 
 
 class OtherShape(CalibrationError):
-    """Raised if the examples are valid but their sizes differ from those of the program."""
+    """Raised if the examples are valid but have other sizes than the program."""
 
 
 def feeds_read(data: bytes, wanted: Mapping[str, Wanted]) -> list[dict[str, Array]]:
-    """Return one feed per item.
+    """Return one feed for each item.
 
-    Raises OtherShape if only the sizes of the examples are wrong, and CalibrationError for any other fault.
+    Raises OtherShape if only the sizes are wrong, and CalibrationError for any other fault.
     """
     arrays = _arrays(data)
     for name in wanted:
@@ -69,7 +69,7 @@ def feeds_read(data: bytes, wanted: Mapping[str, Wanted]) -> list[dict[str, Arra
             f"Every array needs the same number of items; the arrays have {counts[0]} to {counts[-1]}."
         )
     if not counts or not 1 <= counts[0] <= ITEMS_MAX:
-        raise CalibrationError(f"A calibration file must hold 1 to {ITEMS_MAX} items along the leading axis.")
+        raise CalibrationError(f"A calibration file must hold 1 to {ITEMS_MAX} items along the first axis.")
     return [{name: array[item] for name, array in shaped.items()} for item in range(counts[0])]
 
 
@@ -88,7 +88,6 @@ def _arrays(data: bytes) -> dict[str, Array]:
 
 
 def _items(name: str, array: Array, wanted: Wanted) -> Array:
-    """Return the array in the shape [items, *shape]. If the shape starts with 1, the file may omit this 1."""
     if array.ndim == len(wanted.shape) + 1 and array.shape[1:] == wanted.shape:
         return array
     if wanted.shape[:1] == (1,) and array.ndim == len(wanted.shape) and array.shape[1:] == wanted.shape[1:]:
@@ -104,10 +103,6 @@ def _written(shape: Sequence[object]) -> str:
 
 
 def _typed(name: str, array: Array, wanted: Wanted) -> Array:
-    """Convert the array to the model's element type.
-
-    Raises CalibrationError if the conversion would change values by more than float rounding.
-    """
     kind = np.dtype(wanted.dtype)
     if array.dtype == kind:
         return np.ascontiguousarray(array)

@@ -1,8 +1,6 @@
 """The resource-limited process that compiles: `python -m apps.compilation.child <folder>`.
 
-It reads from the folder `model.onnx`, the request (target, precision, dims, constants, buckets) and an optional
-`calibration.npz`. It writes `program.bin`, `report.json.gz`, `trace.json.gz`, `program.asm.gz` and, for a narrow
-precision, `ranges.json.gz`. At the start of every stage, it adds a line to `progress`.
+The process reads the model and the request from the folder, and writes the artefacts and the progress there.
 """
 
 from __future__ import annotations
@@ -70,18 +68,12 @@ def _compile(compiler: Any, folder: Path, request: dict[str, Any]) -> dict[str, 
 
 
 def _target(request: dict[str, Any]) -> Any:
-    """Return the target. A custom processor is parsed from its file and registered with the simulator."""
     from compiler import targets
 
     return targets.register(targets.parse(request["target_text"])) if request["target_text"] else request["target"]
 
 
 def _examples(graph: Any, folder: Path, request: dict[str, Any]) -> list[dict[str, Any]] | None:
-    """Return the uploaded feeds; None if there are none for these sizes.
-
-    If the result is None, generated feeds are used. If there is only one bucket, examples of other sizes raise
-    OtherShape.
-    """
     path = folder / "calibration.npz"
     if not path.exists():
         return None
@@ -95,7 +87,6 @@ def _examples(graph: Any, folder: Path, request: dict[str, Any]) -> list[dict[st
 
 
 def _constants(data: bytes, stated: dict[str, Any]) -> dict[str, Any]:
-    """Return the given constants as arrays with the element types of the inputs."""
     if not stated:
         return {}
     import numpy as np
@@ -110,11 +101,9 @@ def _constants(data: bytes, stated: dict[str, Any]) -> dict[str, Any]:
 
 
 def verify(graph: Any, program: Any, binary: bytes) -> dict[str, Any]:
-    """Execute the binary on one generated feed, and compare its counters with the compiler's counts.
+    """Execute the binary once, and compare its counters with the compiler's counts. Raises Mismatch.
 
-    Return the program's `inputs` and `outputs` as [{"name", "dtype", "shape"}], and `executed`: the counters if the
-    counts are bounds, otherwise an empty dictionary. Raises Mismatch if a counter differs from an exact count or
-    exceeds a bound.
+    Return the program's `inputs` and `outputs`, and the counters as `executed` (empty if the counts are exact).
     """
     import compiler
 
@@ -133,7 +122,7 @@ def verify(graph: Any, program: Any, binary: bytes) -> dict[str, Any]:
 
 
 def seeded_feeds(graph: Any) -> dict[str, Any]:
-    """Return one generated feed: normally distributed values for float inputs, 0 or 1 for all other inputs."""
+    """Return one generated feed: normally distributed floats, and 0 or 1 for all other types."""
     import numpy as np
 
     rng = np.random.default_rng(SEED)
@@ -176,7 +165,7 @@ def facts(program: Any, report: dict[str, Any], size: int, values: dict[str, Any
 
 
 def _write(path: Path, text: str) -> None:
-    """Compress the text without a timestamp and write it. Equal texts give equal files."""
+    # Without a timestamp, equal texts give equal files.
     path.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 

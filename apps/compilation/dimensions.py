@@ -1,8 +1,4 @@
-"""Suggested sizes for the variable dimensions of a model, and simplified shape formulas. Pure functions.
-
-ONNX names a variable dimension but does not state its usual size. The names and positions that exporters use give a
-good first guess, which people can change in the form.
-"""
+"""Suggested sizes for a model's variable dimensions, and simplified shape formulas. Pure functions."""
 
 from __future__ import annotations
 
@@ -36,24 +32,19 @@ CHECKED_TO = 512  # a simplified formula is used only if it gives the same size 
 
 
 def sizes_suggested(inputs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, int]:
-    """Return a suggested size for each variable dimension. `inputs` is [{"name", "dtype", "shape": [int | name]}]."""
+    """Return a suggested size for each variable dimension."""
     return {name: _by_name(name) or _by_place(name, inputs) for name in names}
 
 
 def names_shown(inputs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, str]:
-    """Return the displayed name of each variable dimension.
-
-    A dimension that the model does not name ("x.2") is displayed by its role: batch, height, width or sequence. Any
-    other axis is displayed by its number, such as "axis 2". If two inputs have dimensions with the same role, the
-    input's name follows: "batch of x".
-    """
+    """Return the displayed name of each variable dimension, such as "batch", "axis 2" or "batch of x"."""
     roles = {name: _role(name, inputs) for name in names}
     counts = Counter(role for role, _ in roles.values())
     return {name: f"{role} of {owner}" if owner and counts[role] > 1 else role for name, (role, owner) in roles.items()}
 
 
 def sizes_text(sizes: Mapping[str, int | Sequence[int]], shown: Mapping[str, str]) -> str:
-    """Return the sizes of a program or a compile as text: "batch 1, height 224"; "fixed" if no dimension is variable."""
+    """Return sizes as text, such as "batch 1, height 224"; "fixed" if no dimension is variable."""
     texts = [
         f"{shown.get(name, name)} {size if isinstance(size, int) else ' or '.join(map(str, size))}"
         for name, size in sizes.items()
@@ -62,14 +53,13 @@ def sizes_text(sizes: Mapping[str, int | Sequence[int]], shown: Mapping[str, str
 
 
 def axis_of(name: str, inputs: Sequence[Mapping[str, Any]]) -> tuple[str, int] | None:
-    """Return the input and axis of a dimension that the model does not name, such as "x.2"; None for a named dimension."""
+    """Return the input and axis of an unnamed dimension, such as "x.2"; None for a named dimension."""
     owner, _, axis = name.rpartition(".")
     is_input = any(value["name"] == owner for value in inputs)
     return (owner, int(axis)) if is_input and axis.isascii() and axis.isdigit() else None
 
 
 def _role(name: str, inputs: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
-    """Return the role and the input of a dimension. For a named dimension, return its name and ""."""
     place = axis_of(name, inputs)
     if place is None:
         return name, ""
@@ -84,10 +74,6 @@ def _role(name: str, inputs: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
 
 
 def _image_roles(shape: Sequence[int | str]) -> dict[int, str]:
-    """Map an image's axes to "height" and "width". Return {} if the shape is not that of an image.
-
-    The channels come before or after height and width.
-    """
     if len(shape) != 4:
         return {}
     if shape[1] in CHANNELS:
@@ -103,11 +89,7 @@ def _by_name(name: str) -> int | None:
 
 
 def _by_place(name: str, inputs: Sequence[Mapping[str, Any]]) -> int:
-    """Return a size suggested by the dimension's position.
-
-    The first axis is the batch, and its size is 1. Other axes get a usual size of images, texts or signals, depending
-    on the rank and the element type.
-    """
+    # Without a name, the first axis is assumed to be the batch.
     for value in inputs:
         shape = value["shape"]
         if name not in shape:
@@ -124,11 +106,9 @@ def _by_place(name: str, inputs: Sequence[Mapping[str, Any]]) -> int:
 
 @lru_cache(maxsize=1024)
 def formula_simplified(text: str) -> str:
-    """Simplify a dimension's formula as exporters write it, such as "floor(floor(height/2 - 1/2)/2) + 1".
+    """Simplify a dimension's formula, such as "floor(floor(height/2 - 1/2)/2) + 1".
 
-    The simplified formula has the form `m * floor((x + a) / k) + c`, or uses ceil if that is shorter. It must give the
-    same result for every size up to CHECKED_TO. If there is no such formula in one variable, the text is returned
-    unchanged.
+    The result is exact for every size up to CHECKED_TO. If there is no simpler formula, the text is returned unchanged.
     """
     names = sorted(set(re.findall(r"[A-Za-z_]\w*", text)) - set(_FUNCTIONS))
     evaluate = _compiled(text, names[0]) if len(names) == 1 and text != names[0] else None
@@ -142,10 +122,6 @@ def formula_simplified(text: str) -> str:
 
 
 def _written(name: str, values: Sequence[Fraction]) -> str:
-    """Return the formula of a staircase that rises by `m` every `k` sizes; empty if the values are not a staircase.
-
-    `values` are the results for the sizes 0, 1, 2 and so on.
-    """
     rises = [after - before for before, after in pairwise(values)]
     steps = [size for size, rise in enumerate(rises, 1) if rise]
     if not _is_staircase(rises, steps):
@@ -158,10 +134,6 @@ def _written(name: str, values: Sequence[Fraction]) -> str:
 
 
 def _is_staircase(rises: Sequence[Fraction], steps: Sequence[int]) -> bool:
-    """Return whether the values rise like a staircase.
-
-    All steps must have the same integer height and the same spacing. The first step must be at most one spacing from 0.
-    """
     if len(steps) < 2 or len({rises[size - 1] for size in steps}) > 1:
         return False
     distances = {after - before for before, after in pairwise(steps)}
@@ -191,10 +163,6 @@ _FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 
 
 def _compiled(text: str, name: str) -> Callable[[int], Fraction] | None:
-    """Return a function that computes the formula exactly, with fractions.
-
-    Returns None if the formula contains anything but arithmetic.
-    """
     try:
         tree = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -1,4 +1,4 @@
-"""The form that requests compiles, with processors, precisions, and a size for each variable dimension."""
+"""The form that requests compiles."""
 
 from __future__ import annotations
 
@@ -56,10 +56,6 @@ class CompileForm(forms.Form):
             )
 
     def _initial(self, version: ModelVersion, names: list[str]) -> dict[str, Any]:
-        """Return the previous choices.
-
-        A new version starts with one processor that is for sale, float32 and the suggested sizes.
-        """
         last = selectors.jobs_last(version)
         sizes = {**sizes_suggested(version.inputs, self.symbols), **(last[0].dims if last else {})}
         chosen = {job.target for job in last} or set(names[:1])
@@ -72,25 +68,20 @@ class CompileForm(forms.Form):
 
     @property
     def dim_fields(self) -> list[forms.BoundField]:
-        """Return the bound fields of the variable dimensions."""
         return [self[PREFIX + name] for name in self.symbols]
 
     @property
     def is_narrow(self) -> bool:
-        """Return whether one of the chosen precisions uses calibration examples."""
         chosen = self["precision"].value() or []
         return bool({Precision.FLOAT16, Precision.INT8} & set(chosen))
 
     @property
     def lost_file(self) -> bool:
-        """Return whether the form was sent with a file and is shown again.
-
-        Browsers don't keep the file, so it must be chosen again.
-        """
+        """True if the form was submitted with a file, which the browser drops when the form is shown again."""
         return bool(self.is_bound and self.files)
 
     def clean(self) -> dict[str, Any]:
-        """Add `dims` in the format that the service expects. Report each invalid size at its field."""
+        """Add `dims` in the service's format, and report each invalid size at its field."""
         cleaned = super().clean() or {}
         dims: dict[str, int | list[int]] = {}
         for name in self.symbols:
@@ -109,10 +100,6 @@ class CompileForm(forms.Form):
 
 
 def _label(row: dict[str, Any], version: ModelVersion) -> str:
-    """Return the label of a variable dimension: its name and its inputs.
-
-    If the model does not name the dimension, the label states its role instead of a name.
-    """
     place = axis_of(row["name"], version.inputs)
     if place is None:
         plural = "s" if len(row["inputs"]) > 1 else ""
@@ -124,7 +111,6 @@ def _label(row: dict[str, Any], version: ModelVersion) -> str:
 
 
 def _sizes_read(text: str) -> list[int]:
-    """Return the sizes in a text; empty if any of them is invalid."""
     words = [word.strip() for word in text.split(",") if word.strip()]
     if not all(word.isascii() and word.isdigit() and len(word) < 12 for word in words):
         return []

@@ -31,10 +31,10 @@ class CompileState(models.TextChoices):
 
 
 class CompileRequest(models.Model):
-    """Compiles of one version that were requested together: one job for each pair of processor and precision.
+    """Compiles of one version that were requested together: one job for each processor and precision.
 
-    `told_at` is the time at which the requester was notified that all jobs have ended (apps.notifications). `mail` says
-    whether the requester also wants a mail.
+    `told_at` is when the requester was notified that all jobs have ended. `mail` is True if the requester also wants a
+    mail.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -55,13 +55,10 @@ class CompileRequest(models.Model):
 
 
 class CompileJob(models.Model):
-    """The compile of a model version for one target. It makes one program per bucket (combination of sizes).
+    """The compile of a model version for one target, with one program for each bucket (combination of sizes).
 
-    `dims`: {"batch": 1} or {"batch": [1, 8]}. `stages`: the progress as a list of buckets, each {"dims", "program",
-    "stages": [{"name", "state", "seconds"}]}. `program_ids`: the programs that the job made or found. `error`: {"kind",
-    "message", "problems", ...}. `calibration_key` and `calibration_digest`: storage key and SHA-256 of the uploaded
-    examples; empty if there are none. `epoch`: a fencing token. It prevents a worker that was considered dead from
-    changing the row.
+    `epoch` is a fencing token: a worker with an older epoch can't change the row. `calibration_key` is the storage key
+    of the uploaded examples, or empty.
     """
 
     State = CompileState
@@ -110,7 +107,7 @@ class CompileJob(models.Model):
 
 
 class OwnProcessor(models.Model):
-    """A custom processor of an organisation. `text` is its file, and `digest` is the digest of the description in it."""
+    """A custom processor of an organisation. `text` is the content of the uploaded file."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="own_processors")
@@ -129,14 +126,11 @@ class OwnProcessor(models.Model):
 
 
 class Program(models.Model):
-    """A compiled binary and everything known about it before it runs. The row never changes: contracts pin its digest.
+    """A compiled binary and the facts about it. The row never changes.
 
-    `digest`: SHA-256 of the binary in hexadecimal. `resources`: the compiler's `Resources` as JSON, integers only.
-    `bounds`: {"latency", "interval", "memory"}, each with the proven bound and the limiting factor. `inputs` and
-    `outputs`: [{"name", "dtype", "shape"}]. `dims`: the sizes for which the program was compiled. `options_digest`:
-    identifies the compile options. `accuracy`: the quantisation error of each output against float32, and the data on
-    which it was measured; empty for float32. `calibration_digest`: SHA-256 of the example inputs; empty if they were
-    generated. `executed`: the counters of the verification run if `resources` are bounds, otherwise empty.
+    `digest` is the SHA-256 of the binary. `resources` holds the compiler's counts. `accuracy` holds the quantisation
+    error against float32; empty for float32. `executed` holds the counters of the verification run; empty if the counts
+    are exact.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

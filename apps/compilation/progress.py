@@ -1,4 +1,4 @@
-"""The progress of compiles that were requested together, as shown on a page."""
+"""The progress of compiles that were requested together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from apps.figures import duration_format
 
 @dataclass(frozen=True)
 class Row:
-    """One program that is being compiled: its job, its sizes and its stages. The program is added once it exists."""
+    """One program of a request: its job, its sizes and its stages."""
 
     job: CompileJob
     bucket: dict[str, Any]
@@ -24,7 +24,6 @@ class Row:
 
     @property
     def done(self) -> int:
-        """Return the number of finished stages."""
         return sum(stage["state"] == "done" for stage in self.bucket["stages"])
 
     @property
@@ -34,13 +33,13 @@ class Row:
 
     @property
     def now(self) -> str:
-        """Return the stage that is running; empty if none is."""
+        """Return the running stage; empty if no stage is running."""
         return next((str(one["name"]) for one in self.bucket["stages"] if one["state"] == "running"), "")
 
 
 @dataclass(frozen=True)
 class Progress:
-    """The rows of a request, its log, and the programs made so far."""
+    """The rows of a request, the log, and the finished programs."""
 
     rows: list[Row]
     log: list[tuple[datetime, str]]
@@ -54,23 +53,23 @@ class Progress:
 
     @property
     def is_started(self) -> bool:
-        """Return whether a worker has started any of the jobs."""
+        """Return whether any job has started."""
         return any(row.job.started_at for row in self.rows)
 
     @property
     def programs(self) -> list[UUID]:
-        """Return the programs that already exist, in the order of the rows."""
+        """Return the finished programs in the order of the rows."""
         return [row.bucket["program"] for row in self.rows if row.bucket["program"]]
 
     @property
     def failed(self) -> list[CompileJob]:
-        """Return the jobs that ended without a program. Each job is listed once."""
+        """Return the jobs that failed or were cancelled, without duplicates."""
         ended = {CompileState.FAILED, CompileState.CANCELLED}
         return list({row.job.pk: row.job for row in self.rows if row.job.state in ended}.values())
 
 
 def request_progress(request: CompileRequest, *, now: datetime) -> Progress:
-    """Return the state of every program of a request at `now`."""
+    """Return the progress of all programs of a request at `now`."""
     jobs = selectors.jobs_of_request(request)
     rows = [Row(job, bucket, _elapsed(job, bucket, now)) for job in jobs for bucket in job.stages]
     shown = selectors.dimension_names(request.model_version)
@@ -79,10 +78,6 @@ def request_progress(request: CompileRequest, *, now: datetime) -> Progress:
 
 
 def _elapsed(job: CompileJob, bucket: dict[str, Any], now: datetime) -> timedelta | None:
-    """Return the time that a program's stages have taken so far; None if the job has not started.
-
-    Until the first stage has ended, this is the time since the job started.
-    """
     lasted = [Decimal(stage["seconds"]) for stage in bucket["stages"] if stage["seconds"] is not None]
     if lasted:
         return timedelta(seconds=float(sum(lasted)))
@@ -90,7 +85,6 @@ def _elapsed(job: CompileJob, bucket: dict[str, Any], now: datetime) -> timedelt
 
 
 def _log(job: CompileJob, shown: dict[str, str]) -> list[tuple[datetime, str]]:
-    """Return the log of a job: when it was queued and started, when each stage ended, and how the job ended."""
     name = f"{job.target}, {job.precision}"
     found = [(job.created_at, f"{name}: queued")]
     if job.started_at is None:
@@ -109,5 +103,4 @@ def _log(job: CompileJob, shown: dict[str, str]) -> list[tuple[datetime, str]]:
 
 
 def _seconds(stage: dict[str, Any]) -> str:
-    """Return the duration of a stage as text. For a stage too short to be timed, this is "less than 1 ms"."""
     return duration_format(stage["seconds"]) if Decimal(stage["seconds"]) else "less than 1 ms"

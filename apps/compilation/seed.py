@@ -1,4 +1,4 @@
-"""Demo data: queues compiles of the sample models. The first worker that starts runs them."""
+"""Demo data: queues compiles of the sample models."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ DIMS: dict[str, dict[str, Any]] = {"batch": {"batch": [1, 8, 64]}}
 
 
 def seed(*, now: datetime, organisation: Organisation, owner: User, admin: User) -> None:
-    """Queue compiles of every sample model for the processors of the demo's pools.
-
-    A program that exists or is queued is skipped.
-    """
+    """Queue compiles of every sample model for the demo's processors, except for programs that exist or are queued."""
     for version in versions_present().filter(organisation=organisation).order_by("created_at", "model__name"):
         names = [row["name"] for row in version.symbolic_dims]
         dims = DIMS["batch"] if names == ["batch"] else {}
@@ -30,9 +27,6 @@ def seed(*, now: datetime, organisation: Organisation, owner: User, admin: User)
 
 
 def _is_there(version: ModelVersion, target: str) -> bool:
-    """Return whether the program exists or is queued. If a processor's description has changed, a new program is
-    needed.
-    """
     present = Program.objects.filter(model_version=version, target=target, target_digest=targets.load(target).digest)
     waiting = CompileJob.objects.filter(
         model_version=version, target=target, state__in=[CompileState.QUEUED, CompileState.RUNNING]

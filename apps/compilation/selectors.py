@@ -33,10 +33,7 @@ STORED = {field.name for field in fields(Storage)}
 
 
 def target_names(organisation: Organisation) -> list[str]:
-    """Return the names of the processors for which the organisation can compile.
-
-    These are the processors that ship with the compiler, the fleet's custom processors and the organisation's own.
-    """
+    """Return the names of the processors for which the organisation can compile."""
     own = (row.name for row in processors_own(organisation))
     return list(dict.fromkeys([*sorted(targets.names()), *processors_offered(), *own]))
 
@@ -47,7 +44,7 @@ def processors_own(organisation: Organisation) -> QuerySet[OwnProcessor]:
 
 
 def target_text(job: CompileJob) -> str:
-    """Return the file of a job's custom processor; empty for a processor that ships with the compiler."""
+    """Return the file of a job's custom processor; empty for a built-in processor."""
     own = processors_own(job.organisation).filter(name=job.target).values_list("text", flat=True).first()
     return own or processors_offered().get(job.target, "")
 
@@ -55,7 +52,7 @@ def target_text(job: CompileJob) -> str:
 def target_of(program: Program) -> Target | None:
     """Return the description of the processor for which a program was compiled.
 
-    Returns None if the description has been changed or removed since.
+    Return None if the description has changed or was removed.
     """
     if program.target in targets.names():
         found = targets.load(program.target)
@@ -68,7 +65,7 @@ def target_of(program: Program) -> Target | None:
 
 
 def targets_with_pools() -> set[str]:
-    """Return the names of the processors with an active pool. Other processors are for compiling and comparing only."""
+    """Return the names of the processors with an active pool."""
     return set(pools().filter(processor__isnull=False).values_list("processor__name", flat=True))
 
 
@@ -78,10 +75,9 @@ def dimension_names(version: ModelVersion) -> dict[str, str]:
 
 
 def program_resources(program: Program) -> dict[str, Any]:
-    """Return the counts of one execution and of loading the program, as `Resources` in JSON.
+    """Return the counts for loading the program and for one execution, as JSON.
 
-    If the program was compiled before loading was counted, the load is computed from the program's storage and the
-    processor's link. The load is missing if the processor's description no longer exists.
+    The counts for loading are missing if they are unknown.
     """
     return _with_load(program, program.resources)
 
@@ -96,53 +92,47 @@ def _with_load(program: Program, resources: dict[str, Any]) -> dict[str, Any]:
 
 
 def program_load(program: Program) -> dict[str, int] | None:
-    """Return the bytes and cycles for loading the program onto its processor (docs/reference/counting.md).
-
-    Returns None if they are unknown.
-    """
+    """Return the bytes and cycles for loading the program onto its processor; None if unknown."""
     found: dict[str, int] | None = program_resources(program).get("load")
     return found
 
 
 def load_seconds(program: Program) -> Fraction:
-    """Return the device time for loading the program at its processor's full clock; 0 if unknown."""
+    """Return the device time for loading the program at full clock, in seconds; 0 if unknown."""
     load = program_load(program)
     return Fraction(0) if load is None else Fraction(load["cycles_in"], program.clock_hz)
 
 
 def program_bytes(program: Program) -> bytes:
-    """Return the binary exactly as it runs."""
     return _stored(program.binary_key)
 
 
 def program_report(program: Program) -> dict[str, Any]:
-    """Return the compiler's report on the program. If an older report does not state the load, the load is added."""
+    """Return the compiler's report on the program."""
     report: dict[str, Any] = json.loads(gzip.decompress(_stored(program.report_key)))
     resources = report.get("resources")
     return report if resources is None else {**report, "resources": _with_load(program, resources)}
 
 
 def program_trace(program: Program) -> dict[str, Any]:
-    """Return the schedule as trace events for common trace viewers."""
+    """Return the schedule as events for trace viewers."""
     trace: dict[str, Any] = json.loads(gzip.decompress(_stored(_sibling(program, TRACE))))
     return trace
 
 
 def program_disassembly(program: Program) -> str:
-    """Return the disassembled binary."""
     return gzip.decompress(_stored(_sibling(program, ASSEMBLY))).decode()
 
 
 def program_ranges(program: Program) -> str:
     """Return the calibrated ranges of a program in a narrow precision.
 
-    With these ranges, the same binary can be compiled without the examples.
+    The ranges replace the example inputs when the program is compiled again.
     """
     return gzip.decompress(_stored(_sibling(program, RANGES))).decode()
 
 
 def calibration_bytes(job: CompileJob) -> bytes:
-    """Return the uploaded example inputs of a job."""
     return _stored(job.calibration_key)
 
 
@@ -180,7 +170,7 @@ def jobs_of_version(version: ModelVersion) -> list[CompileJob]:
 
 
 def jobs_last(version: ModelVersion) -> list[CompileJob]:
-    """Return the version's latest compile and all other compiles of the same request."""
+    """Return the latest compile of the version, with all other compiles of the same request."""
     rows = CompileJob.objects.filter(model_version=version, compares_with=None)
     jobs = rows.select_related("request").order_by("-created_at", "-id")
     last = jobs.first()
@@ -195,13 +185,13 @@ def jobs_of_request(request: CompileRequest) -> list[CompileJob]:
 
 
 def programs_of_version(version: ModelVersion) -> list[Program]:
-    """Return the version's programs, sorted by target. Programs for the same target are listed newest first."""
+    """Return the version's programs, sorted by target, and newest first for each target."""
     rows = Program.objects.filter(model_version=version).select_related("model_version__model")
     return list(rows.order_by("target", "-created_at"))
 
 
 def programs_of_job(job: CompileJob) -> list[Program]:
-    """Return the programs of a job, in the order of its buckets."""
+    """Return the programs of a job in the order of the job's buckets."""
     found: dict[UUID, Program] = Program.objects.select_related("model_version__model").in_bulk(job.program_ids)
     return [found[pk] for pk in job.program_ids if pk in found]
 

@@ -12,7 +12,7 @@ from apps.compilation import services
 
 @shared_task(name="apps.compilation.tasks.compile_run", queue="compile")
 def compile_run(*, job_id: str) -> None:
-    """Compile one job. If the task is delivered twice, only one delivery runs."""
+    """Compile one job. Safe if the message is delivered twice."""
     services.job_run(job_id=UUID(job_id), clock=timezone.now)
 
 
@@ -24,5 +24,5 @@ def jobs_sweep() -> int:
 
 @shared_task(name="apps.compilation.tasks.files_sweep", ignore_result=True)
 def files_sweep() -> None:
-    """Delete the files that no row refers to."""
+    """Delete files that no row refers to."""
     services.program_files_sweep(now=timezone.now())

@@ -50,7 +50,6 @@ def version_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _compile(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Request the compiles of a submitted form. If the form is not valid, show it again with its errors."""
     version = org_object_get(request, registry.versions_present(), roles=ENGINEERING, pk=pk)
     form = CompileForm(version, request.POST, request.FILES)
     if not form.is_valid():
@@ -84,7 +83,7 @@ def _request_create(request: HttpRequest, version: ModelVersion, chosen: dict[st
 
 @require_POST
 def version_compile(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Request the first compile of a new version, with suggested sizes, right after the upload."""
+    """Request the first compile of a new version, with suggested sizes."""
     version = org_object_get(request, registry.versions_present(), roles=ENGINEERING, pk=pk)
     suggested = CompileForm(version)
     form = CompileForm(version, suggested.initial)
@@ -95,10 +94,9 @@ def version_compile(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_GET
 def request_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The page of compiles that were requested together, with their progress.
+    """The page of compiles that were requested together, which htmx polls every second while a compile runs.
 
-    htmx polls the partial every second while a compile runs. When all compiles have ended and there is only one
-    program, the page redirects to its report.
+    Redirects to the report when all compiles have ended with a single program.
     """
     asked = org_object_get(request, CompileRequest.objects.select_related("model_version__model", "created_by"), pk=pk)
     progress = request_progress(asked, now=timezone.now())
@@ -112,7 +110,6 @@ def request_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _subtitle(asked: CompileRequest, progress: Progress) -> str:
-    """Return the version's name. If all programs have the same sizes, the sizes follow."""
     sizes = sizes_text(progress.sizes, selectors.dimension_names(asked.model_version)) if progress.sizes else ""
     return f"{asked.model_version}, {sizes}" if sizes else str(asked.model_version)
 
@@ -145,7 +142,6 @@ def _version_context(version: ModelVersion) -> dict[str, Any]:
 
 
 def _values(version: ModelVersion, values: list[dict[str, Any]], direction: str) -> list[dict[str, Any]]:
-    """Return inputs or outputs for the page, with displayed names of variable dimensions and simplified formulas."""
     shown = selectors.dimension_names(version)
     return [
         {
@@ -158,7 +154,6 @@ def _values(version: ModelVersion, values: list[dict[str, Any]], direction: str)
 
 
 def _size_text(size: str, owner: str, shown: dict[str, str]) -> str:
-    """Return a dimension of a shape as text; "?" if it belongs to an output and has neither a name nor a formula."""
     if size in shown:
         return shown[size]
     return "?" if size.removeprefix(f"{owner}.").isdigit() and not size.isdigit() else formula_simplified(size)
@@ -173,7 +168,7 @@ def job_list(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def job_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The page of a job, with its stages and their times. htmx polls the partial every second while the job runs."""
+    """The page of a job, which htmx polls every second while the job runs."""
     job = org_object_get(request, CompileJob.objects.select_related("model_version__model", "compares_with"), pk=pk)
     context = {"job": job, "programs": selectors.programs_of_job(job), "buckets": job.stages}
     part = request.headers.get("HX-Request") == "true"
@@ -216,7 +211,7 @@ def processor_list(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def processor_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The page of a custom processor. It has the same content as the page of a built-in processor."""
+    """The page of a custom processor."""
     row = org_object_get(request, OwnProcessor, pk=pk)
     return render(request, "fleet/target_detail.html", {**described(targets.parse(row.text)), "own": row})
 

@@ -29,10 +29,7 @@ log = structlog.get_logger("api")
 
 
 class Document(OpenAPISchema):
-    """Ninja's OpenAPI document. It raises TypeError if two different schemas have the same name.
-
-    Ninja would replace the first schema instead.
-    """
+    """Ninja's OpenAPI document. Raises TypeError if two different schemas have the same name."""
 
     def add_schema_definitions(self, definitions: dict[str, Any]) -> None:
         for name, definition in definitions.items():
@@ -42,7 +39,7 @@ class Document(OpenAPISchema):
 
 
 class TaktAPI(NinjaAPI):
-    """The API. Its OpenAPI document also lists the errors that every operation can return."""
+    """The API, whose OpenAPI document also lists the errors common to all operations."""
 
     def get_openapi_schema(self, **kwargs: Any) -> OpenAPISchema:
         schema = Document(self, kwargs.get("path_prefix") or self.get_root_path(kwargs.get("path_params") or {}))
@@ -90,7 +87,6 @@ def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
 
 
 def _fault(item: dict[str, Any]) -> dict[str, str]:
-    """Return one fault of a request: the field, and a message that says what is wrong with the field."""
     if "loc" in item:
         named = item["loc"][2:] if item["loc"][:2] == ("body", "payload") else item["loc"]
         pattern = item.get("ctx", {}).get("pattern")
@@ -126,7 +122,6 @@ def _too_large(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
 
 
 def _unreadable(request: HttpRequest, error: Exception | type[Exception]) -> HttpResponse:
-    """Respond with 400 to a form without a boundary, to a truncated body, or to a form with too many fields."""
     kind, title, _ = STANDARD[400]
     return problem_response(Problem(400, title, str(error) or title, kind=kind))
 

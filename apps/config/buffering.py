@@ -1,9 +1,6 @@
-"""Buffers requests and responses: an event loop in front of the WSGI application waits for slow clients.
+"""An event loop in front of the WSGI application, so that slow clients do not occupy WSGI threads.
 
-A WSGI thread that reads from or writes to a slow client serves nobody else, so a few slow clients could block the
-server. Therefore, the event loop receives the body first; large bodies are kept on disk. Only a complete request gets a
-thread. The thread is released once the response has been collected, and the event loop sends the response. See
-docs/adr/0066-a-buffer-before-the-threads.md.
+See docs/adr/0066-a-buffer-before-the-threads.md.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ SPOOLED_MAX = 2**31  # bytes of bodies of one process that are arriving or being
 
 
 class Gone(Exception):
-    """Raised if the client disconnected before its request was complete."""
+    """Raised if the client disconnected before the request was complete."""
 
 
 class Buffered:
@@ -48,7 +45,6 @@ class Buffered:
         self.waiting, self.spooled = 0, 0
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Handle one ASGI connection: an HTTP request, or the start and shutdown of the server (lifespan)."""
         if scope["type"] == "lifespan":
             await _lifespan(receive, send)
         elif scope["type"] == "http":
@@ -76,10 +72,6 @@ class Buffered:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _pieces(self, scope: Message, receive: Receive) -> Any:
-        """Yield the body as it arrives.
-
-        Raises Problem if the body is too large or too slow, and Gone if the client disconnects.
-        """
         most = settings.UPLOAD_BYTES_MAX + MULTIPART_BYTES
         stated = dict(scope["headers"]).get(b"content-length", b"")
         _size_check(int(stated) if stated.isdigit() else 0, most)
@@ -121,7 +113,7 @@ class Buffered:
 
 
 def too_slow() -> Problem:
-    """Return the error for a body that does not arrive in time."""
+    """Return the error for a body that arrives too slowly."""
     detail = (
         f"The body arrived more slowly than {settings.BODY_BYTES_PER_SECOND_MIN} bytes a second. Send smaller pieces."
     )
@@ -129,7 +121,7 @@ def too_slow() -> Problem:
 
 
 def busy() -> Problem:
-    """Return the error for a process that has too many waiting requests."""
+    """Return the error for a process with too many waiting requests."""
     return Problem(
         503, "Busy", "Too many requests are waiting. Try again in a moment.", kind="unavailable", retry_after=2
     )
@@ -142,10 +134,7 @@ def _size_check(size: int, most: int) -> None:
 
 
 def _refused(refusal: Problem) -> Answer:
-    """Return an error response for a request that the application has not seen.
-
-    The connection is closed, because the body was not read.
-    """
+    # The connection is closed, because the body was not read.
     response = problem_response(refusal)
     headers = [(name.lower().encode(), value.encode()) for name, value in response.items()]
     answer: SpooledTemporaryFile[bytes] = SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - who sends it closes it
@@ -156,7 +145,7 @@ def _refused(refusal: Problem) -> Answer:
 
 
 def _answer_of(wsgi: Wsgi, environ: Environ) -> Answer:
-    """Run the application in a thread of the pool. The same thread closes the resources that the request opened."""
+    # The same thread must close the resources that the request opened.
     started: list[tuple[str, list[tuple[str, str]]]] = []
     answer: SpooledTemporaryFile[bytes] = SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - who sends it closes it
 
@@ -178,7 +167,6 @@ def _answer_of(wsgi: Wsgi, environ: Environ) -> Answer:
 
 
 def _environ(scope: Message, body: SpooledTemporaryFile[bytes], size: int) -> Environ:
-    """Return the WSGI environment of the request (PEP 3333)."""
     body.seek(0)
     server, client = scope.get("server") or ("localhost", 0), scope.get("client") or ("", 0)
     path = unquote_to_bytes(scope["raw_path"].split(b"?", 1)[0]) if scope.get("raw_path") else scope["path"].encode()

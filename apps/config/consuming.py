@@ -20,13 +20,11 @@ log = structlog.get_logger("worker")
 class PatientQoS(redis.QoS):
     """Tracks the messages that a worker has received but not acknowledged.
 
-    If the broker refuses an acknowledgement, as Valkey does when its disk is full, Kombu keeps the message forever. A
-    worker that runs one task at a time then accepts no other message. This class drops the message instead, and the
-    broker delivers it again after the visibility timeout.
+    A message whose acknowledgement the broker refuses is dropped; otherwise, Kombu would keep the message forever.
     """
 
     def ack(self, delivery_tag: str) -> None:
-        """Acknowledge a message. If the broker refuses, drop the message."""
+        """Acknowledge a message, or drop the message if the broker refuses."""
         try:
             super().ack(delivery_tag)
         except ResponseError as error:
@@ -38,11 +36,7 @@ redis.Channel.QoS = PatientQoS
 
 
 class PatientConsumer(Consumer):
-    """A consumer that reconnects sooner than Celery's and survives a broker that refuses writes.
-
-    Celery's consumer waits up to 30 s between two attempts to connect; this consumer waits at most 3 s. Valkey refuses
-    writes when its disk is full. With Celery's consumer, this would end the worker.
-    """
+    """A consumer that reconnects sooner than Celery's, and survives a broker that refuses writes."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

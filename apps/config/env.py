@@ -1,6 +1,4 @@
-"""Reads environment variables strictly. An invalid value prevents the start; the message names the variable and the
-fault.
-"""
+"""Reads environment variables strictly. The message about an invalid value names the variable."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ FALSE = frozenset({"0", "false", "no", "off"})
 
 
 def text(name: str, default: str | None = None) -> str:
-    """Return the variable's text. If there is no default, the variable must be set and not empty."""
+    """Return the variable's text. A variable without a default must be set and not empty."""
     value = os.environ.get(name, "") or default
     if value is None:
         raise ImproperlyConfigured(f"Set the environment variable {name}.")
@@ -25,7 +23,7 @@ def text(name: str, default: str | None = None) -> str:
 
 
 def secret(name: str, *, is_public: bool) -> str:
-    """Return the key that signs sessions. On a public site, the key must be long, varied and not an example."""
+    """Return the key that signs sessions. A public site needs a long, varied key."""
     value = text(name)
     if not is_public:
         return value
@@ -71,13 +69,13 @@ def integer(name: str, default: int, *, at_least: int = 0) -> int:
 
 
 def words(name: str, default: list[str]) -> list[str]:
-    """Return the variable as a list of words, which are separated by commas."""
+    """Return the comma-separated words of the variable."""
     value = os.environ.get(name, "")
     return [word.strip() for word in value.split(",") if word.strip()] if value else default
 
 
 def days(name: str, default: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the variable as whole numbers of days. They must be increasing and separated by commas."""
+    """Return the comma-separated numbers of days, which must be increasing."""
     words_given = words(name, [str(one) for one in default])
     if not all(one.isdigit() for one in words_given):
         raise ImproperlyConfigured(f"{name} must be whole days such as 3,10,20; it is {os.environ[name]!r}.")
@@ -88,7 +86,7 @@ def days(name: str, default: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def choice(name: str, default: str, allowed: set[str]) -> str:
-    """Return the variable's value. It must be one of the allowed words."""
+    """Return the variable's value, which must be one of `allowed`."""
     value = text(name, default)
     if value not in allowed:
         raise ImproperlyConfigured(f"{name} must be one of {', '.join(sorted(allowed))}; it is {value!r}.")
@@ -96,11 +94,7 @@ def choice(name: str, default: str, allowed: set[str]) -> str:
 
 
 def redis_urls(name: str) -> tuple[str, str]:
-    """Return one Redis address in two notations: Celery's and redis-py's.
-
-    `redis+socket:///path?virtual_host=3` and `unix:///path?db=3` mean the same database. A network URL is identical in
-    both notations.
-    """
+    """Return a Redis URL in two notations: Celery's and redis-py's."""
     value = text(name)
     parts = urlsplit(value)
     if parts.scheme in {"redis", "rediss"}:

@@ -1,7 +1,6 @@
-"""Last-resort responses: 503 for an outage, 500 for a defect of ours, 400 for an unreadable request.
+"""Last-resort responses: 503 for an outage, 500 for our own defect, 400 for an unreadable request.
 
-The pages are self-contained: they need no database, session or context processors, because any of these may have
-failed. Each page shows the request id, which is also in the log and in the header X-Request-ID.
+The pages need no database, session or context processors, because any of these may have failed.
 """
 
 from __future__ import annotations
@@ -27,14 +26,12 @@ log = structlog.get_logger("request")
 
 
 def request_id_of(request: HttpRequest) -> str:
-    """Return the id that appears in the request's log lines and in its response; empty if the middleware has not set
-    it.
-    """
+    """Return the id of the request in logs and responses; empty if the middleware has not set an id."""
     return str(getattr(request, "request_id", ""))
 
 
 def failure(request: HttpRequest) -> HttpResponse:
-    """Respond to an uncaught exception. This is Django's `handler500`."""
+    """Respond to an uncaught exception (Django's `handler500`)."""
     outage = unavailable_of(sys.exc_info()[1])
     if outage is not None:
         return outage_response(request, outage)
@@ -44,10 +41,7 @@ def failure(request: HttpRequest) -> HttpResponse:
 
 
 def unreadable(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Respond to a request that Django refused to read. This is Django's `handler400`.
-
-    For the API, a middleware turns the response into a problem.
-    """
+    """Respond to a request that Django refused to read (Django's `handler400`)."""
     title = "We can't read this request"
     detail = (
         "The address, the form or a file in it is damaged or too large. Go back, check what you sent, and try again."
@@ -56,7 +50,7 @@ def unreadable(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def form_expired(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Respond to a form without a valid CSRF token. This is Django's CSRF_FAILURE_VIEW."""
+    """Respond to a form without a valid CSRF token (Django's CSRF_FAILURE_VIEW)."""
     log.warning("csrf", path=request.path, reason=reason)
     detail = (
         "The page was open for too long, you have signed in again since, or your browser blocks cookies. Nothing was "
@@ -66,10 +60,7 @@ def form_expired(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def outage_response(request: HttpRequest, outage: Unavailable) -> HttpResponse:
-    """Respond to an outage: with a problem for the API, otherwise with a page.
-
-    The page does not show who is signed in, because this may be unknown.
-    """
+    """Respond to an outage: with problem details for the API, otherwise with a page."""
     if request.path.startswith(API_PREFIX):
         return problem_response(outage)
     response = _page(request, 503, outage.title, outage.detail)
@@ -79,14 +70,14 @@ def outage_response(request: HttpRequest, outage: Unavailable) -> HttpResponse:
 
 
 def defect_problem(request: HttpRequest) -> Problem:
-    """Return the problem for a defect of ours. Its sentence states the request id."""
+    """Return the error for our own defect. The message states the request id."""
     problem = problem_standard(500)
     problem.detail = f"This is a fault in Takt, not in your request. Report the request ID {request_id_of(request)}."
     return problem
 
 
 def long_address_page() -> str:
-    """Return the page for an address that is too long to read. It has no request id, because no request exists yet."""
+    """Return the page for a URL that is too long to read."""
     return _rendered(
         {
             "status": 414,
@@ -118,7 +109,6 @@ def _rendered(values: dict[str, object]) -> str:
 
 
 def _bare(values: dict[str, object]) -> str:
-    """Return a simple error page. It needs no templates and no static files."""
     title, detail, request_id = (escape(values.get(name, "")) for name in ("title", "detail", "request_id"))
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title} - Takt</title></head><body><main>'

@@ -25,18 +25,14 @@ _applied = threading.Event()
 
 @login_not_required
 def healthz(request: HttpRequest) -> HttpResponse:
-    """Respond that the process is alive.
-
-    No other service is checked, so that a slow database does not cause a restart of the web process.
-    """
+    """Respond that the process is alive, without checking any other service."""
     return JsonResponse({"status": "alive"})
 
 
 @login_not_required
 def readyz(request: HttpRequest) -> HttpResponse:
-    """Respond with 200 if the database, migrations, Redis, storage and disk are in order.
-
-    Otherwise, respond with 503 and state what fails.
+    """Respond with 200 if the database, migrations, Redis, storage and disk are in order; otherwise with 503 and the
+    faults.
     """
     parts = {name: _verdict(check) for name, check in CHECKS.items()}
     is_ready = all(verdict == "ok" for verdict in parts.values())
@@ -47,10 +43,10 @@ def readyz(request: HttpRequest) -> HttpResponse:
 
 @login_not_required
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Return the metrics in Prometheus' text format.
+    """Return the metrics in Prometheus text format.
 
-    A request needs METRICS_TOKEN as its bearer token. With METRICS_LOCAL, requests from this machine need no token. All
-    other requests get a 401, because the counts of requests and sign-ins are internal.
+    A request needs METRICS_TOKEN as its bearer token, unless METRICS_LOCAL is set and the request comes from this
+    machine.
     """
     if not _may_read(request):
         said = "Send the value of METRICS_TOKEN as a bearer token. If METRICS_TOKEN is not set, metrics are not available.\n"
@@ -85,7 +81,7 @@ def _database() -> str:
 
 
 def _migrations() -> str:
-    """Check that all migrations are applied. A positive result is cached, so that frequent probes cost nothing."""
+    # A positive result is cached, so that frequent probes cost nothing.
     if _applied.is_set():
         return "ok"
     executor = MigrationExecutor(connection)
@@ -97,7 +93,7 @@ def _migrations() -> str:
 
 
 def _redis() -> str:
-    """Check Redis with a write, because a server with a full disk still responds to reads."""
+    # A server with a full disk still responds to reads.
     cache.set("readyz", 1, 60)
     return "ok"
 
@@ -111,7 +107,6 @@ def _storage() -> str:
 
 
 def _disk() -> str:
-    """Check the free space of every disk that this process uses. Storage in a bucket is not checked."""
     folders = [*settings.FREE_SPACE_FOLDERS, tempfile.gettempdir()]
     if isinstance(default_storage, FolderStorage):
         folders.append(str(default_storage.location))

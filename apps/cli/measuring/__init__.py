@@ -1,1 +1,1 @@
-"""`takt measure`: measures a model on this machine and writes a dated file."""
+"""`takt measure`: measures a model on this machine."""

@@ -1,4 +1,4 @@
-"""The options of `takt measure`, and the document that it writes."""
+"""The options of `takt measure`, and the document that the command writes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def measure(options: argparse.Namespace, *, now: Callable[[], datetime] = lambda
 
 
 def measurement(options: argparse.Namespace, file: ModelFile, now: datetime) -> dict[str, Any]:
-    """Measure the model and return the document. It contains no floating-point numbers (docs/how-to/compare-places.md)."""
+    """Measure the model and return the document, which contains no floating-point numbers."""
     concurrencies = _numbers(options.concurrency, "--concurrency")
     names = [_name(name) for name in options.machine][:NAMES_MOST]
     data, load = file.data, _load()
@@ -118,20 +118,19 @@ def measurement(options: argparse.Namespace, file: ModelFile, now: datetime) -> 
 
 
 def leading_dimension(data: bytes) -> str | None:
-    """Return the variable dimension that comes first in every input; None if there is no such dimension."""
+    """Return the variable dimension that comes first in every input; None if there is none."""
     found = compiler.inspect(data)
     first = {f"{one['name']}[0]" for one in found["inputs"] if one["shape"]}
     return next((name for name, places in found["open_dims"].items() if first and first <= set(places)), None)
 
 
 def made_up(model: Path, dims: dict[str, int], trips: dict[str, int]) -> Feed:
-    """Return one set of inputs that the compiler generates: noise, indices below a limit, masks."""
+    """Return one set of inputs that the compiler generates."""
     graph = compiler.load(model, dims=dims, bounds=trips)
     return seeded(graph, 1)[0]
 
 
 def _load() -> str | None:
-    """Return the load average of the last minute before the measurement; None if the system does not report it."""
     try:
         return f"{os.getloadavg()[0]:.2f}"
     except (AttributeError, OSError):
@@ -149,7 +148,6 @@ def _batches(text: str | None, stated: dict[str, int], leading: str | None) -> l
 
 
 def _numbers(text: str, option: str) -> list[int]:
-    """Parse comma-separated whole numbers of at least 1. Duplicates are dropped, and the order is kept."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() and len(part) <= 6 and int(part) > 0 for part in parts):
         raise WrongOption(
@@ -168,7 +166,7 @@ def _name(name: str) -> str:
 
 
 def text(document: dict[str, Any], output: str | None) -> str:
-    """Return the measurement as text."""
+    """Return the measurement as text. `output` is the path of the written document, if any."""
     machine, used = document["hardware"], document["runtime"]
     gpus = "".join(f", {one['name']} (driver {one['driver']})" for one in machine["gpus"])
     lines = [
@@ -188,7 +186,6 @@ def text(document: dict[str, Any], output: str | None) -> str:
 
 
 def _line(row: dict[str, Any]) -> str:
-    """Return one row of the table as ASCII text."""
     times = [plain(duration_format(Fraction(row[name], NANOSECONDS))) for name in ("p50_ns", "p95_ns", "p99_ns")]
     columns = " ".join(f"{one.replace('µ', 'u'):>10}" for one in times)
     rate = fixed(Fraction(row["items_per_second"]), 1)

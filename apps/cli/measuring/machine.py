@@ -18,9 +18,7 @@ PATIENCE = 10  # seconds for nvidia-smi
 
 
 def hardware() -> dict[str, Any]:
-    """Return {"cpu", "cores", "memory_bytes", "gpus": [{"name", "driver", "memory_mib"}]}. A value that cannot be read
-    is None.
-    """
+    """Return the processor, memory and GPUs of this machine. Values that cannot be read are None."""
     return {"cpu": _cpu(), "cores": os.cpu_count(), "memory_bytes": _memory(), "gpus": _gpus()}
 
 
@@ -55,7 +53,6 @@ def _gpus() -> list[dict[str, Any]]:
 
 
 def _smi(*options: str) -> str | None:
-    """Return the output of nvidia-smi; None if the program is missing or fails."""
     try:
         done = subprocess.run(["nvidia-smi", *options], capture_output=True, text=True, timeout=PATIENCE)
     except (OSError, subprocess.TimeoutExpired):
@@ -65,10 +62,9 @@ def _smi(*options: str) -> str | None:
 
 @dataclass
 class Meter:
-    """Measures the mean power between `begin` and `end`.
+    """Measures the mean power of the GPU or CPU packages between `begin` and `end`.
 
-    If the model runs on a GPU, this is the power of the GPU. Otherwise, it is the power of the CPU packages, as read
-    from RAPL. Power drawn from the wall socket is not measured.
+    CPU power is read from RAPL.
     """
 
     provider: str
@@ -100,9 +96,9 @@ class Meter:
             self._before, self._reason = {}, f"RAPL cannot be read: {getattr(error, 'strerror', None) or error}"
 
     def end(self, wall_ns: int) -> tuple[dict[str, Any] | None, str]:
-        """End the measurement. Return ({"source", "milliwatts"}, "") with the mean power.
+        """End the measurement. Return the power source with the mean power in milliwatts, and "".
 
-        If the power is unknown, return (None, reason).
+        If the power is unknown, return None and the reason.
         """
         if self._watching is not None:
             return self._of_gpu(self._watching)
@@ -115,13 +111,11 @@ class Meter:
         return {"source": "rapl", "milliwatts": used * 10**6 // wall_ns}, ""  # uJ / ns = kW
 
     def _packages(self) -> list[Path]:
-        """Return the RAPL zones of whole packages. Their energy includes that of their subzones."""
         zones = sorted(self.folder.glob("intel-rapl:*"))
         return [zone for zone in zones if zone.name.count(":") == 1]
 
     @staticmethod
     def _used(zone: Path, before: int) -> int:
-        """Return the microjoules used in a zone since `begin`. The counter may have wrapped around once."""
         now = _number(zone / "energy_uj")
         return now - before if now >= before else now + _number(zone / "max_energy_range_uj") - before
 

@@ -27,7 +27,7 @@ TYPES: Final = {"tensor(float)": "float32", "tensor(double)": "float64", "tensor
 
 
 class Unmeasurable(ModelError):
-    """Raised if this machine cannot make the requested measurement. The message says why."""
+    """Raised if this machine cannot make the requested measurement."""
 
 
 def runtime() -> Any:
@@ -43,7 +43,7 @@ def runtime() -> Any:
 
 
 def provider_check(provider: str) -> None:
-    """Raise Unmeasurable if the installed ONNX Runtime does not have this provider."""
+    """Raise Unmeasurable if the installed ONNX Runtime lacks this execution provider."""
     available = runtime().get_available_providers()
     if provider not in available:
         raise Unmeasurable(
@@ -53,7 +53,7 @@ def provider_check(provider: str) -> None:
 
 
 def session_open(data: bytes, *, provider: str, threads: int, profile: Path | None = None) -> InferenceSession:
-    """Load the model on this provider. Raises Unmeasurable if ONNX Runtime falls back to another provider."""
+    """Load the model on this execution provider. Raises Unmeasurable if ONNX Runtime falls back to another provider."""
     library = runtime()
     options = library.SessionOptions()
     options.log_severity_level = QUIET
@@ -74,9 +74,9 @@ def session_open(data: bytes, *, provider: str, threads: int, profile: Path | No
 
 
 def nodes_by_provider(data: bytes, feed: Feed, *, provider: str, threads: int) -> dict[str, int]:
-    """Return the number of nodes that each provider ran in one execution.
+    """Return the number of nodes that each execution provider ran in one execution.
 
-    Raises Unmeasurable if the chosen provider ran none.
+    Raises Unmeasurable if the chosen provider ran no nodes.
     """
     with tempfile.TemporaryDirectory() as folder:
         session = session_open(data, provider=provider, threads=threads, profile=Path(folder) / "run")
@@ -96,7 +96,7 @@ def nodes_by_provider(data: bytes, feed: Feed, *, provider: str, threads: int) -
 
 
 def fitted(session: InferenceSession, feed: Feed) -> Feed:
-    """Convert the inputs to the model's element types. Inputs that the model does not have are dropped."""
+    """Convert the inputs to the model's element types, and drop inputs that the model does not have."""
     kinds = {one.name: one.type for one in session.get_inputs()}
     return {
         name: np.asarray(value, TYPES.get(kinds[name], value.dtype)) for name, value in feed.items() if name in kinds
@@ -113,9 +113,8 @@ def measured(
     meter: Any,
     clock: Callable[[], int] = time.perf_counter_ns,
 ) -> dict[str, Any]:
-    """Measure one row of the document: latency percentiles in nanoseconds, items, time and power.
+    """Return one row of the document, measured with `concurrency` threads. Latencies are in nanoseconds.
 
-    `concurrency` threads share one session. Each thread starts its next execution as soon as its previous one ends.
     `items` is the number of items in one execution.
     """
     for _ in range(WARM_UP):

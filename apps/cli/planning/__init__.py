@@ -1,1 +1,1 @@
-"""`takt plan`: finds the cheapest way to do a task, or checks whether a saved plan still fits. It needs only files."""
+"""`takt plan`: finds the cheapest way to do a task, or checks a saved plan, from files alone."""

@@ -1,8 +1,4 @@
-"""The result of `takt plan` as data.
-
-It contains every candidate, the choice and its reason, why the other candidates were not chosen, and the cheapest
-change.
-"""
+"""The result of `takt plan` as data."""
 
 from __future__ import annotations
 
@@ -30,7 +26,7 @@ RESULT = "takt-plan-result/1"
 
 @dataclass(frozen=True)
 class Answer:
-    """The result of `takt plan`: a task, its solution, and the facts behind the solution."""
+    """The result of `takt plan`: the task, its solution, and the facts behind the solution."""
 
     task: Stated
     solution: Solution
@@ -44,7 +40,6 @@ class Answer:
 
     @property
     def measure(self) -> ScoreFormat:
-        """Return the format of the metric's scores."""
         return score_format_of(self.metric)
 
     @property
@@ -98,7 +93,7 @@ def _below(one: Candidate, best: Candidate) -> bool:
 
 
 def answer_json(answer: Answer) -> dict[str, Any]:
-    """Return the result as JSON. Numbers are exact and written as strings: fractions as "3/4", amounts with all digits."""
+    """Return the result as JSON. Numbers are exact and written as strings, such as "3/4"."""
     task, solution, best = answer.task, answer.solution, answer.chosen
     return {
         "format": RESULT,
@@ -126,7 +121,7 @@ def answer_json(answer: Answer) -> dict[str, Any]:
 
 
 def candidate_json(answer: Answer, one: Candidate) -> dict[str, Any]:
-    """Return one candidate as JSON. `price` is the price in a quote, including the contract minimum."""
+    """Return one candidate as JSON. `price` includes the contract minimum."""
     done = None if one.completion is None else instant_after(answer.task.at, one.completion).isoformat()
     programs = [answer.made[use.key].program for use in one.uses]
     return {
@@ -159,7 +154,7 @@ def candidate_json(answer: Answer, one: Candidate) -> dict[str, Any]:
 
 
 def change_json(answer: Answer, change: Change) -> dict[str, Any]:
-    """Return as JSON which requirement to relax, and which candidate becomes feasible."""
+    """Return a change as JSON: the requirement to relax, and the candidate that then becomes feasible."""
     candidate = answer.solution.candidates[change.candidate]
     return {
         "values": {name: str(value) for name, value in change.values},

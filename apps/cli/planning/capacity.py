@@ -1,4 +1,4 @@
-"""The devices of a fleet file, without reservations, and the number of devices that a volume keeps busy."""
+"""The capacity of a plan's fleet."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ PIECES = 64  # maximum number of windows for one demand, as in the timetable
 
 
 class Fleet:
-    """Computes when a pool without reservations would finish the work, by the same rules as the platform.
+    """Computes when a pool without reservations would finish the work.
 
-    If the pool's devices cannot keep up with the volume's peak, the pool does not fit.
+    A pool does not fit if its devices cannot keep up with the peak.
     """
 
     def __init__(self, task: Stated) -> None:
@@ -29,14 +29,10 @@ class Fleet:
         self.known: dict[Demand, Placed] = {}
 
     def devices(self, pool: str) -> list[str]:
-        """Return the names of a pool's active devices."""
         return [name for name, state in self.task.fleet.pools[pool].devices.items() if state == ACTIVE]
 
     def busy(self, duration: Fraction) -> Fraction:
-        """Return the number of devices that the work keeps busy.
-
-        If the volume has a peak, this is the number at the peak; otherwise, it is the average over the window.
-        """
+        """Return the number of devices that the work keeps busy at the peak or, if there is no peak, on average."""
         if self.task.volume.peak is not None:
             return duration / self.task.volume.items * self.task.volume.peak
         return duration / seconds_between(self.task.window.start, self.task.window.end)
@@ -44,7 +40,7 @@ class Fleet:
     def headroom(self, candidate: Candidate) -> Fraction | None:
         """Return the free share of the pool's devices, which is negative if there are too few devices.
 
-        Returns None if the pool has no devices or the time is unknown.
+        Return None if the pool has no devices or the time is unknown.
         """
         count = len(self.devices(candidate.pool))
         if candidate.duration is None or not count:
@@ -52,7 +48,7 @@ class Fleet:
         return 1 - self.busy(candidate.duration) / count
 
     def needed(self, candidate: Candidate) -> int | None:
-        """Return the number of devices that the candidate needs; None if its time is unknown."""
+        """Return the number of devices that the candidate needs; None if the time is unknown."""
         return None if candidate.duration is None else max(1, ceil(self.busy(candidate.duration)))
 
     def __call__(self, demand: Demand) -> Placed:

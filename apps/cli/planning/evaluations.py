@@ -1,7 +1,6 @@
 """Evidence of the models' accuracy: evaluation documents, stated counts, or runs on a data set.
 
-All models of a task are evaluated on the same items. Otherwise, their bounds could not be compared, and no cascade
-could be evaluated.
+All models of a task must be evaluated on the same items.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass
 class Known:
-    """The evidence for each model. `data` is the data set on which the programs run, if the task names one."""
+    """The evidence for each model. `data` is the task's data set, if there is one."""
 
     documents: dict[str, Evaluated] = field(default_factory=dict)
     data: DataSet | None = None
@@ -45,13 +44,12 @@ class Known:
 
     @property
     def metric(self) -> str:
-        """Return the metric's title. Without a data set, the metric is always accuracy."""
         return "accuracy" if self.data is None else self.data.metric.title
 
 
 @dataclass
 class DataSet:
-    """A labelled data set with its split and its metric.
+    """A labelled data set with its split and metric.
 
     `answers` maps the digest of each program to the program's evaluated outputs.
     """
@@ -88,10 +86,6 @@ def _known(task: Table, models: list[Model]) -> Known:
 
 
 def _stated(models: list[Model]) -> Known:
-    """Read evaluation documents or stated counts.
-
-    Raises FileFault if the task has both, or if the documents do not all cover the same items.
-    """
     with_document, with_counts = ([one for one in models if key in one.table] for key in ("evaluation", "stated"))
     if with_document and with_counts:
         said = "other models of the task have evaluation documents; counts of other items cannot be compared with them."
@@ -106,10 +100,6 @@ def _stated(models: list[Model]) -> Known:
 
 
 def _same_items_check(models: list[Model], splits: dict[str, str]) -> None:
-    """Raise FileFault unless all evaluation documents cover the same items.
-
-    `splits` maps each model's name to a text that identifies the items.
-    """
     for model in models:
         if splits[model.name] != splits[models[0].name]:
             said = f"it was made on other items than the one of {models[0].name}; evaluate both on the same data."
@@ -117,7 +107,6 @@ def _same_items_check(models: list[Model], splits: dict[str, str]) -> None:
 
 
 def _document(model: Model) -> tuple[Evaluated, str]:
-    """Read a model's evaluation document. Return its answers, and a text that identifies its items."""
     place = model.table.at("evaluation")
     path = model.table.path_of("evaluation")
     document = json_read(path, DOCUMENT, named_by=place)
@@ -159,11 +148,8 @@ def _part(path: Path, name: str, part: Mapping[str, Any]) -> Answers:
 
 
 def _counts(model: Model) -> Evaluated:
-    """Read the counts that the owner states.
-
-    Stated counts can't be used to choose thresholds or to build cascades, because the answer to each single item is
-    unknown.
-    """
+    # Stated counts do not tell which items were answered correctly, so they cannot be used to choose thresholds or
+    # build cascades.
     table = model.table.table("stated") or model.table
     table.only(("correct", "total"))
     total = table.whole("total", most=10**6)
@@ -207,11 +193,7 @@ def _data_set(table: Table, models: list[Model]) -> DataSet:
 
 
 def together(known: Known, model: Model, answers: Evaluated) -> dict[str, Any]:
-    """Return the facts that decide whether a variant can be combined with others, by the same rules as the platform.
-
-    `takes` describes the inputs. `classes` is the number of classes in the output, which an ensemble needs. Neither is
-    known if only a program was given.
-    """
+    """Return the facts that decide whether a variant can be combined with other variants."""
     if model.graph is None:
         return {"classes": None}
     graph = model.graph
@@ -222,7 +204,7 @@ def together(known: Known, model: Model, answers: Evaluated) -> dict[str, Any]:
 
 
 def feeds_of(data: DataSet, model: Model, items: Array) -> list[dict[str, Array]]:
-    """Return one feed for each of these items, in the types and shapes of the model's inputs. Raises FileFault."""
+    """Return one feed for each item, in the types and shapes of the model's inputs. Raises FileFault."""
     inputs = {name: model.graph.types[name] for name in model.graph.inputs}
     arrays = data.labelled.inputs
     if len(inputs) == len(arrays) == 1:
@@ -244,14 +226,14 @@ def feeds_of(data: DataSet, model: Model, items: Array) -> list[dict[str, Array]
 
 
 def calibrate(data: DataSet, model: Model) -> None:
-    """Calibrate float16 and int8 on items of the tuning part, as the platform does."""
+    """Calibrate float16 and int8 on items of the tuning part."""
     if model.ranges is None and any(one != "float32" for one in model.precisions):
         chosen = split(data.labelled.items, seed=data.seed, choose=data.choose).choose[:CALIBRATION_ITEMS]
         model.ranges = compiler.calibrate(model.graph, feeds_of(data, model, chosen))
 
 
 def evaluated(data: DataSet, model: Model, facts: Facts) -> Evaluated:
-    """Run the program's binary in the simulator on every item, and evaluate the outputs. Raises FileFault."""
+    """Run the program in the simulator on every item, and evaluate the outputs. Raises FileFault."""
     if facts.digest in data.answers:
         return data.answers[facts.digest]
     assert facts.binary is not None, "programs of a data set are compiled here"
@@ -277,10 +259,6 @@ def evaluated(data: DataSet, model: Model, facts: Facts) -> Evaluated:
 
 
 def _expected(data: DataSet, model: Model, facts: Facts) -> Any:
-    """Return the labels or, if the metric compares with float32, the outputs of the float32 program.
-
-    Returns None if `facts` is that float32 program. Raises FileFault if the float32 program has not been run yet.
-    """
     if not data.metric.compares_with_float32:
         return data.labelled.labels
     if facts.precision == "float32":
@@ -293,7 +271,6 @@ def _expected(data: DataSet, model: Model, facts: Facts) -> Any:
 
 
 def _parted(data: DataSet, verdict: Verdict, name: str) -> Evaluated:
-    """Split the verdict into the tuning part and the test part. If the metric has its own bound, add the bound."""
     parts = split(data.labelled.items, seed=data.seed, choose=data.choose)
     choose, promise = (_answers(verdict, part) for part in parts)
     columns: dict[str, list[Any]] = {
@@ -309,20 +286,15 @@ def _parted(data: DataSet, verdict: Verdict, name: str) -> Evaluated:
 
 
 def _answers(verdict: Verdict, items: Array) -> Answers:
-    """Return the verdict's answers for these items."""
     labels, predicted = ([column[int(one)] for one in items] for column in (verdict.labels, verdict.predicted))
     return Answers.of(labels, predicted, [verdict.confidence[int(one)] for one in items])
 
 
 def _output(result: Mapping[str, Array]) -> str:
-    """Return the name of the first output that has one score per class.
-
-    If there is no such output, return the name of the first output.
-    """
     scored = [name for name, array in result.items() if sum(size != 1 for size in array.shape) == 1]
     return [*scored, *result][0]
 
 
 def file_digest(data: DataSet | None) -> str:
-    """Return the data set's digest as stored in a saved plan; empty if there is no data set."""
+    """Return the data set's digest; empty if there is no data set."""
     return "" if data is None else digest_of(data.labelled.to_bytes())

@@ -1,7 +1,6 @@
-"""Machines outside the platform, read from files: measurements, price lists, and the user's own machines.
+"""Machines outside the platform, read from measurements, price lists and the task.
 
-The rules are those of the page that compares places. A file is used for 90 days. A price belongs to a measurement if
-the measurement names the price's machine. Amounts are not converted between currencies.
+A measurement or price list is used for 90 days. Currencies are not converted.
 """
 
 from __future__ import annotations
@@ -32,7 +31,9 @@ OWN_KEYS = ("name", "currency", "capital", "months", "watts", "energy_price", "p
 
 @dataclass(frozen=True)
 class Measured:
-    """A measurement and the names of its machine. `pool` is the pool that it describes, if any."""
+    """A measurement and the names of the measured machine. `pool` is the name of a pool, if the measurement describes
+    one.
+    """
 
     file: str
     of: Measurement
@@ -51,7 +52,6 @@ class Listed:
 
     @property
     def expires_at(self) -> datetime:
-        """Return the instant at which the prices of the list expire."""
         return datetime.combine(self.as_of, time(), UTC) + USED_FOR
 
 
@@ -76,7 +76,7 @@ class Elsewhere:
         return any(not one.pool for one in self.measured)
 
     def seconds_of(self, pool: str, sha256: str) -> Fraction | None:
-        """Return the seconds for one item on a pool; None if they were not measured.
+        """Return the seconds for one item on a pool; None if not measured.
 
         The value is the p95 latency of single items in the newest measurement.
         """
@@ -146,10 +146,7 @@ def _machine(table: Table) -> Machine:
 def compared(
     elsewhere: Elsewhere, task: Stated, solution: Solution, models: Sequence[Model]
 ) -> tuple[list[Group], list[str]]:
-    """Return the pools and other places, grouped by currency.
-
-    Also return one sentence for each file that was not used, with the reason.
-    """
+    """Return the pools and other places, grouped by currency, and one sentence for each unused file."""
     places, unused = [*_pools(task, solution)], []
     used: list[tuple[Measured, HostingOption]] = []
     for one in sorted((m for m in elsewhere.measured if not m.pool), key=lambda m: m.of.measured_at, reverse=True):
@@ -174,7 +171,6 @@ def compared(
 
 
 def _pools(task: Stated, solution: Solution) -> Iterator[HostingOption]:
-    """Yield the cheapest feasible candidates as places. The price of an item includes the contract minimum."""
     for one in [c for c in solution.candidates if c.feasible and c.price is not None][:POOLS_SHOWN]:
         each = Fraction(one.price or 0) / task.volume.items
         yield HostingOption(
@@ -192,7 +188,6 @@ def _pools(task: Stated, solution: Solution) -> Iterator[HostingOption]:
 
 
 def _place(one: Measured, task: Stated, solution: Solution, models: Sequence[Model]) -> HostingOption | str:
-    """Return the measured machine as a place, or the reason why the measurement is not used."""
     model = next((m for m in models if m.sha256 == one.of.model_sha256), None)
     if model is None:
         return "it is not of a model of this task; measure one of them with takt measure."
@@ -233,7 +228,6 @@ def _reasons(latency: Fraction, model: str, task: Stated, solution: Solution) ->
 
 
 def _offers(lists: Sequence[Listed], keys: frozenset[str]) -> list[Offer]:
-    """Return the prices of every machine that has one of these names."""
     return [_offer(listed, price) for listed in lists for price in listed.prices.prices if _is_offered(price, keys)]
 
 
@@ -277,7 +271,7 @@ def _owned(one: Measured, place: HostingOption, own: Sequence[Machine]) -> Itera
 
 
 def group_json(group: Group, items: int) -> dict[str, Any]:
-    """Return the places of one currency as JSON: the cost of each for `items` items, and the break-even volumes."""
+    """Return the places of one currency as JSON, with the cost of `items` items and the break-even volumes."""
     return {
         "currency": group.currency,
         "reference": None if group.reference is None else group.reference.key,

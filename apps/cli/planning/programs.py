@@ -1,4 +1,4 @@
-"""The programs of a task's models: compiled here from model files, or read from reports and binaries."""
+"""The programs of a task's models, compiled here or read from reports and binaries."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ REPORT = "a program, or its report: takt report --json writes it"
 
 @dataclass(frozen=True)
 class Facts:
-    """Counts of one execution of a program.
+    """The counts for one execution of a program.
 
-    `binary` is the program itself, if it is available. `load` is the number of cycles to load the program on a device;
-    0 if a report does not state it.
+    `load` is the number of cycles to load the program; 0 if unknown. `binary` is None if not available.
     """
 
     target: str
@@ -44,8 +43,8 @@ class Facts:
 class Model:
     """A model of the task.
 
-    `sha256` is the digest of the model's file; it is empty if only programs were given. `made` maps each pair of target
-    and precision to the program, or to the reason why there is none.
+    `sha256` is the digest of the model file, or empty. `made` maps each target and precision to a program, or to the
+    reason why there is no program.
     """
 
     name: str
@@ -59,7 +58,7 @@ class Model:
 
 
 def models_read(task: Table) -> list[Model]:
-    """Return the task's models in the order in which the file lists them. Raises FileFault."""
+    """Return the task's models in the order of the file. Raises FileFault."""
     found = [_model(name, table) for name, table in task.tables("models")]
     if not found:
         raise task.wrong("models", 'name at least one model: [models.NAME] with file = "model.onnx".')
@@ -105,7 +104,6 @@ def _ranges(table: Table) -> compiler.Calibration | None:
 
 
 def _programs(model: Model) -> None:
-    """Read a model's reports and binaries. The precisions of these programs become the model's precisions."""
     folder = model.table.path.parent
     for name in model.table.texts("programs"):
         path = folder / name
@@ -165,14 +163,14 @@ def facts_of(program: compiler.Program, data: bytes | None = None) -> Facts:
 
 
 def processors_of(fleet: Document) -> dict[str, Target]:
-    """Return the processors of the fleet's pools by name. The fleet's file may define processors of its own."""
+    """Return the processors of the fleet's pools by name."""
     names = {pool.processor for pool in fleet.pools.values() if not pool.is_host}
     own = {name: targets.register(targets.parse(text)) for name, text in fleet.processors.items()}
     return {name: own[name] if name in own else targets.load(name) for name in sorted(names)}
 
 
 def compiled(model: Model, machine: Target, precision: str) -> Facts | str:
-    """Return the model's program for a processor, or the reason why there is none. Each program is compiled only once."""
+    """Return the model's program for a processor, or the reason why there is no program."""
     key = (machine.name, precision)
     if key not in model.made:
         model.made[key] = _compiled(model, machine, precision)
@@ -192,10 +190,7 @@ def _compiled(model: Model, machine: Target, precision: str) -> Facts | str:
 
 
 def digests_of(models: list[Model]) -> Mapping[str, str]:
-    """Map each model's name to its identity in a saved plan.
-
-    The identity is the digest of the model's file. If there is no file, the digests of its programs are used.
-    """
+    """Map each model's name to a digest of its file or, if there is no file, of its programs."""
     return {one.name: one.sha256 or ",".join(sorted(_digests(one))) for one in models}
 
 

@@ -1,4 +1,4 @@
-"""Reads TOML files by key. The message of each fault states the file, the place and the remedy."""
+"""Reads TOML files by key. Each error message states the file, the key and the remedy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FINITE = Decimal(10) ** 15
 
 
 class FileFault(Exception):
-    """Raised for a file that cannot be used. The message states the file, the place and the remedy."""
+    """Raised if a file cannot be used. The message states the file, the place and the remedy."""
 
     def __init__(self, path: Path, place: str, said: str) -> None:
         super().__init__(f"{path}{f', {place}' if place else ''}: {said}")
@@ -27,7 +27,7 @@ class FileFault(Exception):
 def file_read(path: Path, what: str, *, named_by: str = "") -> bytes:
     """Return the bytes of a file. Raises FileFault if the file cannot be read.
 
-    The error message says what kind of file is expected (`what`) and which key names the file (`named_by`).
+    `what` names the kind of file, and `named_by` names the key that refers to the file.
     """
     tail = f" ({named_by} names it)" if named_by else ""
     try:
@@ -64,7 +64,7 @@ def digest_of(data: bytes) -> str:
 
 
 class Table:
-    """A table of a TOML file. Its methods read single keys and raise FileFault if a value is not valid."""
+    """A table of a TOML file. The methods raise FileFault if a value is not valid."""
 
     def __init__(self, path: Path, place: str, values: object) -> None:
         self.path, self.place = path, place
@@ -76,11 +76,11 @@ class Table:
         return key in self.values
 
     def at(self, key: str) -> str:
-        """Return the full name of a key in the file, such as "models.NAME.file"."""
+        """Return the full name of a key, such as "models.NAME.file"."""
         return f"{self.place}.{key}" if self.place else key
 
     def wrong(self, key: str, said: str) -> FileFault:
-        """Return the FileFault for a key's value."""
+        """Return the FileFault for a wrong value of a key."""
         return FileFault(self.path, self.at(key), said)
 
     def only(self, known: Collection[str]) -> Table:
@@ -108,7 +108,7 @@ class Table:
     ) -> Decimal | None:
         """Return an exact decimal from `least` to `most`; None if the key is missing.
 
-        If `above` is True, the number must be greater than `least`.
+        If `above` is True, `least` itself is not allowed.
         """
         value = self.values.get(key)
         if value is None:
@@ -138,21 +138,19 @@ class Table:
         return value.astimezone(UTC)
 
     def day(self, key: str) -> date:
-        """Return a date."""
         value = self.values.get(key)
         if isinstance(value, datetime) or not isinstance(value, date):
             raise self.wrong(key, f"write a date such as 2026-11-30, not {_shown(value)}.")
         return value
 
     def texts(self, key: str, default: Collection[str] = ()) -> list[str]:
-        """Return a list of strings."""
         value = self.values.get(key, list(default))
         if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
             raise self.wrong(key, f'write a list of texts, such as ["float32", "int8"], not {_shown(value)}.')
         return list(dict.fromkeys(value))
 
     def counts(self, key: str) -> dict[str, int]:
-        """Return a table of whole numbers, such as the sizes of variable dimensions."""
+        """Return a table of whole numbers."""
         inner = self.table(key)
         return {name: inner.whole(name) or 1 for name in inner.values} if inner else {}
 
@@ -161,13 +159,13 @@ class Table:
         return Table(self.path, self.at(key), self.values[key]) if key in self.values else None
 
     def tables(self, key: str) -> Iterator[tuple[str, Table]]:
-        """Yield the name and the table of each entry in a section, such as [models.NAME]."""
+        """Yield the name and table of each entry in a section, such as [models.NAME]."""
         section = self.table(key)
         for name in section.values if section else ():
             yield name, Table(self.path, f"{self.at(key)}.{name}", section.values[name])  # type: ignore[union-attr]
 
     def rows(self, key: str) -> Iterator[Table]:
-        """Yield the tables of an array. Error messages number them from 1."""
+        """Yield the tables of an array."""
         value = self.values.get(key, [])
         if not isinstance(value, list):
             raise self.wrong(key, f"write [[{self.at(key)}]] for each.")

@@ -1,4 +1,4 @@
-"""A plan saved as a file, and what has changed since it was saved."""
+"""A plan saved as a file, and the changes since the plan was saved."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SAY = {"fleet": "fleet", "book": "price book", "volume": "volume", "requirements
 
 @dataclass(frozen=True)
 class Saved:
-    """A saved plan. `figures` maps each name to the planned value; None if the value was unknown."""
+    """A saved plan. `figures` maps each name to the planned value; None if unknown."""
 
     path: Path
     task: Path
@@ -39,8 +39,8 @@ class Saved:
 
 
 def plan_write(answer: Answer, chosen: Candidate, to: Path) -> str:
-    """Return the text of the plan's file. It refers to the task by a path relative to `to`, the path of the plan's
-    file.
+    """Return the text of the plan's file. `to` is the path of the plan's file; the path of the task is relative to
+    `to`.
     """
     row = candidate_json(answer, chosen)
     values = {key: row[key] for key in SINGLE if key != "programs"}
@@ -103,7 +103,6 @@ def _number(table: Table, key: str) -> Fraction | None:
 
 
 def _levels(chosen: Table) -> list[str]:
-    """Return the thresholds of a cascade as decimal strings. Equal thresholds are allowed."""
     found = chosen.values.get("thresholds", [])
     try:
         if all(isinstance(one, str) and 0 <= Decimal(one) <= 1 for one in found):
@@ -115,7 +114,7 @@ def _levels(chosen: Table) -> list[str]:
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure as planned and as it is now. Both values are formatted for people."""
+    """One figure as planned and as it is now, formatted for people."""
 
     name: str
     before: str
@@ -127,9 +126,9 @@ class Figure:
 class Check:
     """The result of comparing a saved plan with the present state.
 
-    `planned` is the planned candidate as it is now. `way` is the candidate whose figures are compared with the plan. It
-    is the planned candidate if that is still feasible, otherwise the cheapest feasible candidate. If no candidate is
-    feasible, `way` is the planned candidate.
+    `planned` is the planned candidate as it is now. `way` is the candidate to compare with the plan: the planned
+    candidate if still feasible, otherwise the cheapest feasible candidate. If no candidate is feasible, `way` is the
+    planned candidate.
     """
 
     saved: Saved
@@ -139,24 +138,22 @@ class Check:
 
     @property
     def fits(self) -> bool:
-        """Return whether any candidate is feasible."""
         return self.answer.chosen is not None
 
     @property
     def keeps(self) -> bool:
-        """Return whether the planned candidate is still feasible."""
         return self.planned is not None and self.planned.feasible
 
 
 def check_of(saved: Saved, answer: Answer) -> Check:
-    """Compare the plan with the present state."""
+    """Compare a saved plan with the present state."""
     planned = answer.found(saved.title, saved.pool)
     way = planned if planned is not None and planned.feasible else answer.chosen or planned
     return Check(saved, answer, planned, way)
 
 
 def causes(check: Check) -> Iterator[str]:
-    """Yield in words what has changed since the plan was saved."""
+    """Yield one text for each change since the plan was saved."""
     before, after = check.saved.facts, check.answer.facts
     old, new = before.get("models", {}), after["models"]
     old = old if isinstance(old, dict) else {}

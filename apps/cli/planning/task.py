@@ -28,7 +28,7 @@ PRECISIONS = ("float32", "float16", "int8")
 
 @dataclass(frozen=True)
 class Stated:
-    """A task as described in its file. The plan is made at the instant `at`."""
+    """A task as described in its file. `at` is the time of planning."""
 
     path: Path
     table: Table
@@ -127,7 +127,7 @@ def json_read(path: Path, what: str, *, named_by: str) -> dict[str, Any]:
 
 
 def facts_of(task: Stated, models: dict[str, str]) -> dict[str, Any]:
-    """Return the digests of everything that a plan depends on: models, fleet, price book, volume and requirements."""
+    """Return the digests of everything that a plan depends on."""
     stated = [
         one if one is None else str(one)
         for one in (

@@ -1,4 +1,4 @@
-"""The variants of a task: every model in every precision on every pool, with price and time."""
+"""The variants of a task: every model in every precision on every pool."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIRST = "lpu"  # its counts price a host pool if the fleet has no processor
 
 
 class Made(NamedTuple):
-    """A variant with its model and its program. `program` is None if the variant has no program."""
+    """A variant with its model and its program. `program` is None if there is no program."""
 
     variant: Variant
     model: Model
@@ -33,7 +33,7 @@ Measured = Callable[[str, str], Fraction | None]  # (pool, SHA-256 of a model) -
 
 
 def variants_of(task: Stated, models: list[Model], known: Known, measured: Measured) -> dict[str, Made]:
-    """Map each variant's key to the variant, in the order of pool names. Raises FileFault."""
+    """Map each variant's key to the variant, ordered by pool name. Raises FileFault."""
     machines = processors_of(task.fleet)
     if known.data is not None:
         for model in models:
@@ -98,10 +98,6 @@ def _made(
 
 
 def _counted(model: Model, machines: dict[str, Target]) -> Facts | str:
-    """Return the float32 program that determines the price on a host pool, or the reason why there is none.
-
-    The processors are tried in the order of their names. The first one for which the model compiles is used.
-    """
     from compiler import targets
 
     tried = [compiled(model, machine, FLOAT32) for machine in (machines or {FIRST: targets.load(FIRST)}).values()]
@@ -109,11 +105,6 @@ def _counted(model: Model, machines: dict[str, Target]) -> Facts | str:
 
 
 def _evaluated(model: Model, program: Facts, known: Known, precision: str) -> Evaluated | None:
-    """Return the evidence for a variant; None if there is none.
-
-    If there is a data set, the evidence is about the variant's own program. Otherwise, it is about the model, and it
-    applies to float32 only.
-    """
     if known.data is not None:
         return evaluations.evaluated(known.data, model, program)
     return known.documents.get(model.name) if precision == FLOAT32 else None

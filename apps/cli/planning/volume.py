@@ -1,4 +1,4 @@
-"""The volume of a task, stated as a total number of items, as a rate, or as a trace of requests."""
+"""The volume of a task, stated as a total, a rate or a trace of requests."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ BUCKET = 60  # seconds of the interval in which the peak of a trace is counted
 class Volume:
     """The number of items of a task.
 
-    `items` is the total number. `peak` is the number of items per second at the busiest time. `period` is the time
-    during which items arrive. `peak` and `period` are None if only a total is stated. `words` says how the volume was
-    stated.
+    `items` is the total. `peak` is in items per second; `period` is the time in which the items arrive. Both are None
+    if only a total is stated.
     """
 
     items: int
@@ -35,7 +34,7 @@ class Volume:
 
 
 def volume_read(task: Table) -> Volume:
-    """Read the volume, stated as a total, a rate or a trace. Raises FileFault."""
+    """Read the volume. Raises FileFault."""
     table = task.table("volume")
     if table is None:
         raise task.wrong("volume", "state how much is to be done: [volume] with items, rate and hours, or trace.")

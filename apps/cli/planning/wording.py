@@ -1,4 +1,4 @@
-"""The result of `takt plan` as text for a terminal and as Markdown for a pull request."""
+"""The result of `takt plan` as plain text and as Markdown."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def markdown(answer: Answer) -> str:
 
 
 def check_markdown(check: Check) -> str:
-    """Return the result of `takt plan --check` as Markdown, which is also readable as plain text."""
+    """Return the result of `takt plan --check` as Markdown."""
     task = check.answer.task
     lines = [f"### takt plan --check: {_cell(task.name)}", "", f"**{_verdict(check)}**", ""]
     changed = list(causes(check))
@@ -83,7 +83,6 @@ def check_markdown(check: Check) -> str:
 
 
 def _planned_and_now(check: Check) -> list[str]:
-    """Return a Markdown table of the figures as planned and as they are now."""
     head = ["", "| | Planned | Now |", "| --- | ---: | ---: |"]
     rows = [(one.name, _cell(one.before), _cell(one.after), one.is_changed) for one in figures_of(check)]
     return [*head, *(f"| {name} | {old} | {new}{' (changed)' * changed} |" for name, old, new, changed in rows)]
@@ -186,9 +185,6 @@ def _amount(answer: Answer, amount: Decimal) -> str:
 
 
 def _places(group: Group, answer: Answer) -> list[str]:
-    """Return one line per place: its cost for the task's items, and the volume from which it costs no more than the
-    reference.
-    """
     first = {one.place.key: one for one in group.break_evens if one.against is group.reference}
     lines = []
     for place in group.places:

@@ -1,4 +1,4 @@
-"""Changes to compile jobs and programs, with one public function per use case. Import the functions from here."""
+"""Changes to compile jobs and programs. Import the functions from here."""
 
 from apps.compilation.services.files import program_files_sweep
 from apps.compilation.services.jobs import (

@@ -10,12 +10,11 @@ from apps.compilation.models import CompileJob, Program
 
 
 def program_files_sweep(*, now: datetime) -> int:
-    """Delete the files of programs and compiles that no longer exist, and return the number of deleted files."""
+    """Delete the files of deleted programs and compiles, and return the number of deleted files."""
     return files_sweep("programs", _artefacts, now=now) + files_sweep("calibrations", _calibrations, now=now)
 
 
 def _artefacts(keys: list[str]) -> list[str]:
-    """Return those keys that belong to an existing program. A program's artefacts are in the folder of its binary."""
     binaries = {key: f"{key.rpartition('/')[0]}/{selectors.BINARY}" for key in keys}
     found = Program.objects.filter(binary_key__in=[*binaries.values(), *keys]).values_list("binary_key", flat=True)
     places = {binary.rpartition("/")[0] for binary in found}

@@ -37,13 +37,11 @@ def job_create(
     compares_with: Program | None = None,
     request: CompileRequest | None = None,
 ) -> CompileJob:
-    """Queue the compile of a version for a target. `dims` states a number or a list of numbers for each variable
+    """Queue the compile of a version for a target. `dims` gives one size or a list of sizes for each variable
     dimension.
 
-    `calibration` is a .npz file of example inputs for float16 and int8, with the items along the leading axis. If it is
-    not given, inputs are generated. The compile starts after the transaction has committed.
-
-    Raises Problem(422), which lists all missing or invalid sizes, and Problem(429) if too many compiles are queued.
+    `calibration` is an optional .npz file with the example inputs stacked along the first axis. Raises Problem(422) for
+    missing or invalid sizes, and Problem(429) if too many compiles are queued.
     """
     chosen = dims_checked(version, dims or {})
     _place_check(version.organisation, target, precision)
@@ -79,7 +77,6 @@ def job_create(
 
 
 def _place_check(organisation: Organisation, target: str, precision: str) -> None:
-    """Raise Problem unless the organisation can compile for this target in this precision."""
     known = selectors.target_names(organisation)
     if target not in known:
         raise Problem(422, "No such target", f"Choose one of: {', '.join(known)}.", kind="target-unknown")
@@ -88,7 +85,7 @@ def _place_check(organisation: Organisation, target: str, precision: str) -> Non
 
 
 def compiles_room(organisation: Organisation) -> int:
-    """Return the number of further compiles that the organisation may queue; 0 if it may queue none."""
+    """Return the number of further compiles that the organisation may queue; 0 if the queue is full."""
     waiting = CompileJob.objects.filter(
         organisation=organisation, state__in=[CompileJob.State.QUEUED, CompileJob.State.RUNNING]
     )
@@ -108,7 +105,6 @@ def _queue_check(organisation: Organisation) -> None:
 def _calibration_keep(
     version: ModelVersion, precision: str, data: bytes | None, compares_with: Program | None
 ) -> tuple[str, str]:
-    """Store the examples, and return their key and digest. Equal examples are stored once per organisation."""
     if compares_with is not None:
         return compares_with.compile_job.calibration_key, compares_with.calibration_digest
     if not data or precision == Precision.FLOAT32:
@@ -129,12 +125,12 @@ def _send(job: CompileJob) -> None:
 
 
 def compile_send(job_id: UUID) -> bool:
-    """Send a queued job to a worker. Returns False if the broker is unavailable."""
+    """Send a queued job to a worker. Return False if the broker is unavailable."""
     return task_send(COMPILE_TASK, queue="compile", job_id=str(job_id))
 
 
 def dims_checked(version: ModelVersion, stated: dict[str, Any]) -> dict[str, Any]:
-    """Check the given sizes, and return them sorted. Raises Problem(422) with one error per fault."""
+    """Check the given sizes, and return them sorted. Raises Problem(422) with one entry for each fault."""
     wanted = [row["name"] for row in version.symbolic_dims]
     errors = [*_missing(wanted, stated), *_unknown(wanted, stated), *_impossible(wanted, stated)]
     if not errors and len(stages.buckets_of(stated)) > stages.BUCKETS_MAX:
@@ -189,7 +185,7 @@ def _constants_check(version: ModelVersion, constants: dict[str, Any]) -> None:
 
 @transaction.atomic
 def job_cancel(*, job: CompileJob, actor: User, now: datetime) -> CompileJob:
-    """Cancel a compile. The worker notices within a second. A finished job stays unchanged."""
+    """Cancel a compile. A finished job stays unchanged."""
     locked = CompileJob.objects.select_for_update().get(pk=job.pk)
     if locked.is_finished:
         return locked
@@ -229,10 +225,7 @@ def job_retry(*, job: CompileJob, actor: User, now: datetime) -> CompileJob:
 
 
 def job_compare(*, program: Program, actor: User, now: datetime) -> CompileJob:
-    """Queue a new compile of a program's model, to compare the bytes.
-
-    Afterwards, the job's `comparison` says whether the bytes are equal.
-    """
+    """Queue a second compile of a program's model, to check that both compiles give the same bytes."""
     if program.model_version.deleted_at is not None:
         raise Problem(
             409,

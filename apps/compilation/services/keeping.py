@@ -1,4 +1,7 @@
-"""Stores the result of a compile, and compares it with earlier results. The artefacts are stored before the row."""
+"""Stores the result of a compile, and compares the result with earlier compiles.
+
+The artefacts are stored before the row.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,7 @@ ARTEFACTS = (selectors.BINARY, selectors.REPORT, selectors.TRACE, selectors.ASSE
 
 
 class NotDeterministic(Exception):
-    """Raised if the same model, options and compiler produced different bytes.
-
-    This is our defect, and the program is not stored. `error` holds the facts.
-    """
+    """Raised if the same model, options and compiler produced different bytes. `error` holds the facts."""
 
     def __init__(self, program: Program, digest: str) -> None:
         text = (
@@ -35,10 +35,7 @@ class NotDeterministic(Exception):
 
 
 def options_digest(dims: dict[str, int], constants: dict[str, Any], calibration: str = "") -> str:
-    """Return the digest of the sizes, the constants and the calibration.
-
-    `calibration` is the digest of the examples.
-    """
+    """Return the digest of the compile options. `calibration` is the digest of the example inputs."""
     stated = {"constants": constants, "dims": dims} | ({"calibration": calibration} if calibration else {})
     text = json.dumps(stated, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
@@ -47,9 +44,9 @@ def options_digest(dims: dict[str, int], constants: dict[str, Any], calibration:
 def program_keep(
     *, job: CompileJob, epoch: int, dims: dict[str, int], folder: Path, facts: dict[str, Any], now: datetime
 ) -> Program | None:
-    """Store the artefacts in `folder` and the program's row. If the program is already stored, return the existing row.
+    """Store the artefacts in `folder` and the program's row. Return the existing row if the program is already stored.
 
-    Returns None if the job was fenced. Raises NotDeterministic if an earlier compile produced different bytes.
+    Return None if the job was fenced. Raises NotDeterministic if an earlier compile produced different bytes.
     """
     binary = (folder / selectors.BINARY).read_bytes()
     if hashlib.sha256(binary).hexdigest() != facts["digest"]:
@@ -74,7 +71,7 @@ def _place(job: CompileJob, epoch: int, dims: dict[str, int]) -> str:
 
 
 def _orphans_delete(place: str) -> None:
-    """Delete the artefacts of a run that was killed after it stored them and before it created the program's row."""
+    # The run may have been killed after it stored the artefacts and before it created the row.
     if not Program.objects.filter(binary_key=f"{place}/{selectors.BINARY}").exists():
         for name in ARTEFACTS:
             default_storage.delete(f"{place}/{name}")
@@ -84,7 +81,6 @@ def _orphans_delete(place: str) -> None:
 def _row(
     job: CompileJob, epoch: int, dims: dict[str, int], facts: dict[str, Any], keys: dict[str, str], now: datetime
 ) -> tuple[Program | None, bool]:
-    """Return the program, and True if it is new. If the job was fenced, return (None, False)."""
     owned = CompileJob.objects.select_for_update().filter(pk=job.pk, epoch=epoch, state=CompileJob.State.RUNNING)
     if not owned.exists():
         return None, False
@@ -114,7 +110,7 @@ def _row(
 
 
 def program_compare(*, program: Program, facts: dict[str, Any], binary: bytes) -> dict[str, Any]:
-    """Compare a second compile with the program: {"equal", "digest", "expected", "compiler_version"}."""
+    """Compare the bytes of a second compile with the program."""
     digest = hashlib.sha256(binary).hexdigest()
     return {
         "equal": digest == program.digest and binary == selectors.program_bytes(program),

@@ -1,6 +1,6 @@
-"""Custom processors. An organisation uploads a processor's file to compile for this processor.
+"""Custom processors, which organisations upload as files.
 
-The processor can be compared with others, although no pool offers it.
+Programs can be compiled and compared for a custom processor, although no pool offers it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ PROCESSORS_MAX = 20
 
 @transaction.atomic
 def processor_add(*, organisation: Organisation, data: bytes, actor: User, now: datetime) -> OwnProcessor:
-    """Store a processor's file. It replaces any earlier file with the same name.
+    """Store a processor's file, replacing any earlier file with the same name.
 
-    Programs that were compiled for the replaced processor stay unchanged. Raises Problem(422) if the file is not valid,
-    or if the name belongs to a processor that everybody can use.
+    Raises Problem(422) if the file is not valid, or if the name belongs to a processor that everybody can use.
     """
     if len(data) > LARGEST:
         raise Problem(
@@ -74,7 +73,7 @@ def processor_add(*, organisation: Organisation, data: bytes, actor: User, now: 
 
 @transaction.atomic
 def processor_remove(*, processor: OwnProcessor, actor: User, now: datetime) -> None:
-    """Delete a processor's file. Programs that were compiled for the processor are kept."""
+    """Delete a processor's file. Compiled programs are kept."""
     audit_record(
         action="processor.remove",
         now=now,

@@ -1,4 +1,4 @@
-"""Requests several compiles of one version together, and cancels them."""
+"""Requests and cancels several compiles of one version together."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def request_create(
     calibration: bytes | None = None,
     mail: bool = False,
 ) -> CompileRequest:
-    """Queue a compile for each target in each precision. If one is refused, none is queued.
+    """Queue a compile for each target in each precision: all of them, or none if one is refused.
 
-    Raises Problem as `job_create` does. If `mail` is True, the requester also gets a mail when all compiles have ended.
+    Raises Problem as `job_create` does. If `mail` is True, the requester also gets a mail at the end.
     """
     request = CompileRequest.objects.create(
         organisation=version.organisation, model_version=version, created_by=actor, mail=mail, created_at=now

@@ -1,6 +1,6 @@
 """Runs a compile in a resource-limited child process and sends heartbeats.
 
-Each run has its own epoch, which fences earlier runs, so that interrupted work finishes exactly once.
+Each run has its own epoch, which fences earlier runs.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _ENDINGS = {
 
 
 class Fenced(Exception):
-    """Raised if the job was cancelled or taken over. This worker must stop without writing."""
+    """Raised if the job was cancelled or taken over. The worker must stop without writing."""
 
 
 class Failed(Exception):
-    """Raised if the compile ended with an error. `error` holds the error as data for the page."""
+    """Raised if the compile failed. `error` holds the error as data for the page."""
 
     def __init__(self, error: dict[str, Any]) -> None:
         super().__init__(error.get("message", ""))
@@ -58,7 +58,7 @@ class Failed(Exception):
 
 
 def job_run(*, job_id: UUID, clock: Clock) -> None:
-    """Compile every unfinished bucket of a job. If two calls run at the same time, the second does nothing."""
+    """Compile every unfinished bucket of a job. Does nothing if another worker is running the job."""
     epoch = _claim(job_id, clock())
     if epoch is None:
         return
@@ -82,7 +82,6 @@ def job_run(*, job_id: UUID, clock: Clock) -> None:
 
 
 def _missing(job: CompileJob) -> dict[str, Any]:
-    """Return the error for a missing file: either the model was deleted, or the storage lost the file."""
     job.model_version.refresh_from_db(fields=["deleted_at"])
     if job.model_version.deleted_at is not None:
         return {"kind": "deleted", "message": "The model file was deleted."}
@@ -92,10 +91,7 @@ def _missing(job: CompileJob) -> dict[str, Any]:
 
 
 def _release(job: CompileJob, epoch: int, outage: Exception, clock: Clock) -> None:
-    """Return the job to the queue, because storage or database was unavailable. The attempt is not counted.
-
-    Raises DatabaseError if the database stays unavailable. The sweep then notices the missing heartbeat.
-    """
+    # The attempt does not count. If the database stays unavailable, the sweep notices the missing heartbeat.
     log.warning("compile_released", job=str(job.pk), error=str(outage)[:200])
     owned = CompileJob.objects.filter(pk=job.pk, epoch=epoch, state=CompileJob.State.RUNNING)
     told_when_back(
@@ -106,10 +102,6 @@ def _release(job: CompileJob, epoch: int, outage: Exception, clock: Clock) -> No
 
 @transaction.atomic
 def _claim(job_id: UUID, now: datetime) -> int | None:
-    """Claim the job and return its new epoch; None if the job cannot be claimed.
-
-    A job cannot be claimed if it is finished, if another worker has it, or if it was interrupted too often.
-    """
     job = CompileJob.objects.select_for_update().filter(pk=job_id).first()
     if job is None or job.is_finished:
         return None
@@ -132,7 +124,6 @@ def _claim(job_id: UUID, now: datetime) -> int | None:
 
 
 def _write(job: CompileJob, epoch: int, **fields: Any) -> None:
-    """Update the row if this run still owns it. Otherwise, raise Fenced."""
     rows = CompileJob.objects.filter(pk=job.pk, epoch=epoch, state=CompileJob.State.RUNNING)
     if rows.update(**fields) == 0:
         raise Fenced
@@ -166,7 +157,6 @@ def _bucket_run(job: CompileJob, epoch: int, index: int, data: bytes, clock: Clo
 
 
 def _watch(job: CompileJob, epoch: int, index: int, child: Child, clock: Clock) -> None:
-    """Store the child's stage and send heartbeats until the child ends."""
     shown = 0.0
     while not child.poll():
         if time.monotonic() - shown >= BEAT_SECONDS:
@@ -182,17 +172,13 @@ def _show(job: CompileJob, epoch: int, index: int, folder: Path, clock: Clock, *
 
 
 def _marks(folder: Path) -> list[tuple[str, float]]:
-    """Return the progress that the child has written so far. An incomplete last line is left for the next read."""
+    # An incomplete last line is left for the next read.
     path = folder / "progress"
     lines = path.read_text().split("\n")[:-1] if path.exists() else []
     return [(name, float(at)) for name, _, at in (line.partition(" ") for line in lines)]
 
 
 def _keep(job: CompileJob, epoch: int, index: int, folder: Path, facts: dict[str, Any], clock: Clock) -> None:
-    """Store the bucket's program or, for a comparison, compare it with the earlier program.
-
-    Then run the last stage, which computes the price.
-    """
     marks = [*_marks(folder), ("price", time.time())]
     bucket = stages.advance(job.stages[index], marks, time.time())
     job.stages[index] = bucket
@@ -222,11 +208,7 @@ def _finish(
 
 @transaction.atomic
 def jobs_sweep(*, now: datetime, send: Callable[[UUID], object]) -> list[UUID]:
-    """Requeue jobs without a recent heartbeat, because their task or their worker was lost.
-
-    If a worker is merely slow, requeuing fences it. A queued job may wait for a long time while other jobs compile. If
-    a job waits although no job compiles, its message was lost.
-    """
+    """Requeue jobs without a recent heartbeat, and return the ids of these jobs."""
     state = CompileJob.State
     is_busy = CompileJob.objects.filter(state=state.RUNNING, heartbeat_at__gt=now - SILENT_AFTER).exists()
     silent = Q(state=state.RUNNING, heartbeat_at__lte=now - SILENT_AFTER) | Q(

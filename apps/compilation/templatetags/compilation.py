@@ -15,5 +15,5 @@ register = template.Library()
 
 @register.filter
 def sizes(dims: Mapping[str, int | Sequence[int]], version: ModelVersion) -> str:
-    """Return sizes as text: {{ program.dims|sizes:version }} gives "batch 1, height 224, width 224"."""
+    """Return sizes as text, such as "batch 1, height 224, width 224"."""
     return sizes_text(dims, dimension_names(version))
