@@ -104,6 +104,7 @@ def requires(scope: Scope | None, *, roles: frozenset[Role] = ANY_ROLE) -> list[
     """Return the `auth=` argument of an API operation.
 
     The operation accepts sessions, and tokens with `scope`. The person must have one of `roles`. `Scope.ADMIN` requires
-    a platform administrator instead of a role. None accepts every signed-in person and every valid token.
+    a platform administrator instead of a role. If `scope` is None, every signed-in person and every valid token is
+    accepted.
     """
     return [BearerToken(scope, roles), BrowserSession(scope, roles)]

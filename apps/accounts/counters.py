@@ -56,7 +56,7 @@ def number_text(kind: NumberKind, number: int) -> str:
 
 
 def number_parse(text: str) -> Reference | None:
-    """Parse a number as people write it, such as `Q-0007` or `q7`; None if the text is not a number."""
+    """Parse an object's number as people write it, such as `Q-0007` or `q7`; None if the text is not valid."""
     found = _WRITTEN.fullmatch(text.strip())
     if found is None:
         return None

@@ -1,7 +1,7 @@
 """Named points in the code at which a test can kill the process to check recovery (compare FreeBSD's fail(9)).
 
-`TAKT_FAILPOINT=<point>=<marker file>` kills the first process that reaches the point. The marker file then protects
-later processes.
+`TAKT_FAILPOINT=<point>=<marker file>` kills the first process that reaches the point. Later processes continue, because
+the marker file exists.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def file_drop_on_commit(key: str) -> None:
 
 @contextmanager
 def file_transaction() -> Iterator[None]:
-    """Open a transaction which, if it fails, also deletes the files that `file_save` stored.
+    """Open a transaction. If the transaction fails, the files that `file_save` stored are deleted.
 
     Can be nested. If the connection is lost during the commit, the files are kept.
     """

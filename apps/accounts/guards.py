@@ -1,7 +1,7 @@
-"""Limits on password guessing and sign-ups that strangers cannot use to lock a person out.
+"""Limits on password guessing and sign-ups.
 
-Browsers in which the person has signed in before are counted separately ("device cookie", OWASP Authentication Cheat
-Sheet).
+Strangers cannot lock a person out, because browsers in which the person has signed in before are counted separately
+("device cookie", OWASP Authentication Cheat Sheet).
 """
 
 from __future__ import annotations
@@ -64,7 +64,10 @@ def mail_allowed(template: str, email: str) -> bool:
 
 
 def person_key(request: HttpRequest, pk: object) -> str:
-    """Return the key under which a person's attempts are counted. Unknown browsers share one key."""
+    """Return the key under which a person's attempts are counted.
+
+    All browsers in which the person has never signed in share one key.
+    """
     return f"{pk} {_known_browser(request, str(pk)) or 'elsewhere'}"
 
 

@@ -27,7 +27,7 @@ def mail_queue(*, to: str, subject: str, text: str, now: datetime) -> Mail:
 
 
 def mails_send_due(*, now: datetime) -> int:
-    """Send the messages that are due, delete them, and return their number."""
+    """Send the messages that are due, delete the sent messages, and return how many were sent."""
     sent = 0
     for _ in range(BATCH):
         outcome = _one_send(now=now)

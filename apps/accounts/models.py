@@ -22,7 +22,7 @@ class UserManager(BaseUserManager["User"]):
 
 
 class User(AbstractBaseUser):
-    """A person, who signs in with an e-mail address and may belong to several organisations."""
+    """A person. People sign in with an e-mail address and may belong to several organisations."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     email = models.EmailField(max_length=254, unique=True)  # in lower case, so that it is one person whatever its case

@@ -65,7 +65,7 @@ def is_database_away(error: BaseException | None) -> bool:
 def told_when_back(tell: Callable[[], object]) -> None:
     """Call `tell` repeatedly, pausing before each call, until the database responds.
 
-    Raises DatabaseError if the last call fails too.
+    Raises DatabaseError if the last attempt fails.
     """
     for left in reversed(range(TRIES)):
         time.sleep(PAUSE_SECONDS)

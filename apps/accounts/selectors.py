@@ -15,7 +15,7 @@ def members_list(organisation: Organisation) -> QuerySet[Membership]:
 
 
 def invitations_open(organisation: Organisation) -> QuerySet[Invitation]:
-    """Return the invitations that are neither used nor withdrawn, newest first, including expired invitations."""
+    """Return the invitations that are neither used nor withdrawn, including expired ones, newest first."""
     rows = Invitation.objects.filter(organisation=organisation, accepted_at__isnull=True, revoked_at__isnull=True)
     return rows.order_by("-created_at")
 
@@ -36,6 +36,6 @@ def audit_list(organisation: Organisation) -> QuerySet[AuditEntry]:
 
 
 def factors_of(user: User) -> dict[str, int]:
-    """Map each kind of second factor to the number that the person has."""
+    """Return how many second factors of each kind the person has."""
     kinds = Authenticator.objects.filter(user=user).values_list("type", flat=True)
     return {kind.value: sum(found == kind for found in kinds) for kind in Authenticator.Type}

@@ -41,7 +41,7 @@ def books_given(document: dict[str, Any], books: dict[str, PriceBookDocument]) -
 
 
 def rated(book: PriceBookDocument, stated: dict[str, Any]) -> Rating:
-    """Recompute a rating from its stated inputs. Raises Unreadable if the price book has no price for them."""
+    """Recompute a rating from its stated inputs. Raises Unreadable if the price book has no price for these inputs."""
     charged = charged_of(stated)
     try:
         if charged is not None:

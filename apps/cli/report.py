@@ -1,4 +1,4 @@
-"""Reports the resources of a model offline and, if a price book is given, the prices."""
+"""Reports what a model costs, without a server."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class LedgerAmounts:
     """Amounts according to the ledger, by the id of the object at Stripe."""
 
     def paid(self) -> Amounts:
-        """Return the payments by payment intent."""
+        """Return the amount paid for each payment intent."""
         return self._moved(AccountKind.BANK, INTENTS, "payment")
 
     def refunded(self) -> Amounts:

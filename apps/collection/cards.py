@@ -62,7 +62,7 @@ def portal_open(*, organisation: Organisation, return_url: str, client: stripe.S
 
 
 def session_sync(*, session_id: str, client: stripe.StripeClient, now: datetime) -> StripeCustomer | None:
-    """Make the card of a completed Checkout session the default card, once per session.
+    """Make the card of a completed Checkout session the default card. Each session takes effect only once.
 
     Return None if the session has no card or is not ours. Raises gateway.OutcomeUnknown.
     """

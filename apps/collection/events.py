@@ -122,7 +122,7 @@ def events_catch_up(*, client: stripe.StripeClient, now: datetime) -> int:
 
 
 def events_due(*, now: datetime) -> list[str]:
-    """Return the ids of the due events: new events first, oldest first, then events that failed before."""
+    """Return the ids of the due events: new events, oldest first, then events that failed before."""
     is_due = Q(next_at=None) | Q(next_at__lte=now) | Q(next_at__gt=now + LONGEST_PAUSE)
     waiting = StripeEvent.objects.filter(is_due, handled_at=None)
     return list(waiting.order_by(F("next_at").asc(nulls_first=True), "created", "id").values_list("pk", flat=True))

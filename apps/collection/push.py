@@ -200,7 +200,7 @@ def _title(line: dict[str, Any]) -> str:
 
 
 def push_due(*, client: stripe.StripeClient, now: datetime) -> int:
-    """Push at most BATCH waiting invoices, and return how many of them are now at Stripe."""
+    """Push at most BATCH waiting invoices, and return how many of these invoices are now at Stripe."""
     known = StripePush.objects.exclude(state=PushState.WAITING).values("invoice")
     waiting = Invoice.objects.filter(provider=PROVIDER, open__gt=0).exclude(pk__in=known)
     waiting = waiting.order_by(F("stripe_push__tried_at").asc(nulls_first=True), "issued_at")

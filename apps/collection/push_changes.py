@@ -1,6 +1,6 @@
 """Pushes later changes to an invoice to Stripe: credit notes, bank transfers, write-offs and voids.
 
-A run makes only the missing changes, so that it is safe to repeat.
+Each run makes only the missing changes and is therefore safe to repeat.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ UNDER_WAY = (PushState.WAITING, PushState.MISMATCH)
 def changes_push(*, invoice_id: UUID, client: stripe.StripeClient, now: datetime) -> bool:
     """Align the open amount at Stripe with ours.
 
-    Raises gateway.OutcomeUnknown, after which the function must be called again.
+    If gateway.OutcomeUnknown is raised, the caller must repeat the call.
     """
     with invoice_lock_try(invoice_id) as is_ours:
         push = StripePush.objects.select_related("invoice").filter(pk=invoice_id).first()

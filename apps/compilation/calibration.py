@@ -45,7 +45,7 @@ class CalibrationError(Exception):
 
 
 class OtherShape(CalibrationError):
-    """Raised if the examples are valid but have other sizes than the program."""
+    """Raised if the examples are valid but do not have the program's sizes."""
 
 
 def feeds_read(data: bytes, wanted: Mapping[str, Wanted]) -> list[dict[str, Array]]:

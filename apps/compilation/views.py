@@ -94,7 +94,7 @@ def version_compile(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_GET
 def request_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The page of compiles that were requested together, which htmx polls every second while a compile runs.
+    """The page of compiles that were requested together. htmx polls the page every second while a compile runs.
 
     Redirects to the report when all compiles have ended with a single program.
     """

@@ -62,10 +62,7 @@ def _smi(*options: str) -> str | None:
 
 @dataclass
 class Meter:
-    """Measures the mean power of the GPU or CPU packages between `begin` and `end`.
-
-    CPU power is read from RAPL.
-    """
+    """Measures the mean power between `begin` and `end`: of the GPU, or of the CPU packages (RAPL)."""
 
     provider: str
     folder: Path = POWERCAP
@@ -96,7 +93,7 @@ class Meter:
             self._before, self._reason = {}, f"RAPL cannot be read: {getattr(error, 'strerror', None) or error}"
 
     def end(self, wall_ns: int) -> tuple[dict[str, Any] | None, str]:
-        """End the measurement. Return the power source with the mean power in milliwatts, and "".
+        """End the measurement. Return the power source with the mean power in milliwatts, and an empty reason.
 
         If the power is unknown, return None and the reason.
         """

@@ -1,6 +1,6 @@
 """Machines outside the platform, read from measurements, price lists and the task.
 
-A measurement or price list is used for 90 days. Currencies are not converted.
+A measurement or price list is used for 90 days. Amounts are not converted between currencies.
 """
 
 from __future__ import annotations
@@ -31,9 +31,7 @@ OWN_KEYS = ("name", "currency", "capital", "months", "watts", "energy_price", "p
 
 @dataclass(frozen=True)
 class Measured:
-    """A measurement and the names of the measured machine. `pool` is the name of a pool, if the measurement describes
-    one.
-    """
+    """A measurement and the names of the measured machine. `pool` is the pool that the measurement describes, if any."""
 
     file: str
     of: Measurement

@@ -153,7 +153,7 @@ def check_of(saved: Saved, answer: Answer) -> Check:
 
 
 def causes(check: Check) -> Iterator[str]:
-    """Yield one text for each change since the plan was saved."""
+    """Yield a description of each change since the plan was saved."""
     before, after = check.saved.facts, check.answer.facts
     old, new = before.get("models", {}), after["models"]
     old = old if isinstance(old, dict) else {}

@@ -23,8 +23,8 @@ BUCKET = 60  # seconds of the interval in which the peak of a trace is counted
 class Volume:
     """The number of items of a task.
 
-    `items` is the total. `peak` is in items per second; `period` is the time in which the items arrive. Both are None
-    if only a total is stated.
+    `items` is the total. `peak` is in items per second; `period` is the time in which the items arrive. `peak` and
+    `period` are None if only a total is stated.
     """
 
     items: int

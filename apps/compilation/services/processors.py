@@ -1,6 +1,6 @@
 """Custom processors, which organisations upload as files.
 
-Programs can be compiled and compared for a custom processor, although no pool offers it.
+Organisations can compile for a custom processor, although no pool offers the processor.
 """
 
 from __future__ import annotations

@@ -25,9 +25,9 @@ def request_create(
     calibration: bytes | None = None,
     mail: bool = False,
 ) -> CompileRequest:
-    """Queue a compile for each target in each precision: all of them, or none if one is refused.
+    """Queue a compile for each target in each precision. If one compile is refused, none is queued.
 
-    Raises Problem as `job_create` does. If `mail` is True, the requester also gets a mail at the end.
+    Raises Problem as `job_create` does. If `mail` is True, the requester also gets a mail when all compiles have ended.
     """
     request = CompileRequest.objects.create(
         organisation=version.organisation, model_version=version, created_by=actor, mail=mail, created_at=now
