@@ -22,7 +22,7 @@ from apps.reports.margin import DeviceTime, Time, device_time, total
 @require_GET
 @platform_admin_required
 def capacity(request: HttpRequest) -> HttpResponse:
-    """Show one UTC day: the day in `?day=2026-03-01`, or today."""
+    """Show the capacity report of one UTC day; the default is today."""
     now = timezone.now()
     text = request.GET.get("day", "")
     report = selectors.capacity(day=day_of(text, now=now), now=now)
@@ -37,9 +37,7 @@ def capacity(request: HttpRequest) -> HttpResponse:
 
 
 def day_of(text: str, *, now: datetime) -> datetime:
-    """Return the start of the UTC day with this date. If the text is not a date between 2000 and 2100, return the start
-    of today.
-    """
+    """Parse the date of a UTC day and return the start of the day. An invalid date gives the start of today."""
     try:
         day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:
@@ -50,9 +48,7 @@ def day_of(text: str, *, now: datetime) -> datetime:
 
 
 class IdleCost(NamedTuple):
-    """The cost of the device time that was owned but not used. `amount` is None if a cost is unknown; `unknown`
-    explains why.
-    """
+    """The cost of idle device time. `amount` is None if a cost is unknown."""
 
     amount: Fraction | None
     currency: str
@@ -60,9 +56,7 @@ class IdleCost(NamedTuple):
 
 
 def idle_cost(day: datetime, *, now: datetime) -> IdleCost | None:
-    """Return the cost of idle device time on a UTC day up to `now`, in the currency of the price book in force. Return
-    None if no price book is in force.
-    """
+    """Return the cost of idle device time on a UTC day up to `now`. Return None if no price book is in force."""
     try:
         currency = book_in_force(at=now).currency
     except Problem:
@@ -79,7 +73,7 @@ def _owned_and_ran(time: DeviceTime) -> tuple[list[Time], list[Time]]:
 
 
 def chart_of(report: selectors.Capacity) -> dict[str, object]:
-    """Return the data of the line chart: for each pool, the seconds of device time sold in each hour."""
+    """Return the line chart's data: for each pool, the seconds sold in each hour."""
     series = [
         {"name": load.pool.slug, "values": [cell.sold / 1e6 for cell in load.cells], "step": True}
         for load in report.pools

@@ -1,4 +1,4 @@
-"""What-ifs: a worker compares each pool at present with the same pool after a change. A running what-if can be cancelled."""
+"""What-ifs: a worker compares each pool at present with the same pool after a change."""
 
 from __future__ import annotations
 
@@ -33,9 +33,7 @@ RERATE = "apps.reports.tasks.rerate"
 
 
 def what_if_request(*, change: Change, trace: DemandTrace | None, asked_by: User | None, now: datetime) -> WhatIf:
-    """Create a what-if for a worker to compute. If the change names a price book, also re-rate last month's usage with
-    it. Raises Problem.
-    """
+    """Create a what-if and queue its computation. Raises Problem."""
     rows = list(pools())
     change_check(
         change,
@@ -69,9 +67,7 @@ def what_if_request(*, change: Change, trace: DemandTrace | None, asked_by: User
 
 
 def what_if_cancel(*, pk: UUID, actor: User | None, now: datetime) -> WhatIf:
-    """Cancel a what-if. The worker stops after the pool that it is processing. A finished what-if does not change.
-    Raises WhatIf.DoesNotExist.
-    """
+    """Cancel a what-if that has not finished. Raises WhatIf.DoesNotExist."""
     with transaction.atomic():
         open_rows = WhatIf.objects.filter(pk=pk, finished_at=None, cancelled_at=None)
         if open_rows.update(cancelled_at=now):
@@ -80,9 +76,7 @@ def what_if_cancel(*, pk: UUID, actor: User | None, now: datetime) -> WhatIf:
 
 
 def what_if_run(*, pk: UUID, now: datetime) -> WhatIf:
-    """Compute a what-if and store the progress after each pool. Safe to repeat. Only one process computes a what-if at
-    a time.
-    """
+    """Compute a what-if and store the result. Safe to repeat."""
     what_if = WhatIf.objects.select_related("trace").get(pk=pk)
     with turn(f"what-if {pk}") as is_ours:
         if what_if.finished_at is None and what_if.cancelled_at is None and is_ours:
@@ -116,7 +110,7 @@ def _answer(what_if: WhatIf, now: datetime) -> None:
 def projection_inputs(
     one: Demand, change: Change, trace: DemandTrace | None
 ) -> tuple[ProjectionInput, ProjectionInput]:
-    """Return the inputs of two projections: the pool at present, and the pool after the change."""
+    """Return the projection inputs for the present pool and for the pool after the change."""
     devices = len(one.pool.devices.all())
     mean = 0.0
     if one.used is not None and one.leases:
@@ -135,6 +129,6 @@ def projection_inputs(
 
 
 def projection_json(side: Projection, rate: Fraction | None) -> dict[str, Any]:
-    """Return the stored form of a projection. The hourly cost of its devices is text, or null if the cost is unknown."""
+    """Return the stored form of a projection. `rate`: the hourly cost of one device; None if unknown."""
     cost = rounded(None if rate is None else rate * side.devices)
     return {**side.to_json(), "cost_per_hour": None if cost is None else decimal_text(cost)}

@@ -18,7 +18,7 @@ SHOWN = 50
 
 
 class WhatIfForm(forms.Form):
-    """A form for a change to the fleet, the demand or the prices. Every field starts with the present value."""
+    """A form for a change to the fleet, the demand or the prices."""
 
     failed_sites = forms.MultipleChoiceField(label="Failed sites", required=False, widget=forms.CheckboxSelectMultiple)
     power_percent = forms.IntegerField(
@@ -70,7 +70,6 @@ class WhatIfForm(forms.Form):
 
     @property
     def device_fields(self) -> list[forms.BoundField]:
-        """Return the device-count field of each pool."""
         return [self[f"devices-{slug}"] for slug in self.slugs]
 
     def change(self) -> Change:
@@ -93,6 +92,6 @@ def _books() -> list[int]:
 
 
 class TraceForm(forms.Form):
-    """A form to upload a trace: a file with the requests of another system."""
+    """A form to upload a trace of another system's requests."""
 
     file = forms.FileField(label="File", widget=forms.ClearableFileInput({"class": "form-control"}))

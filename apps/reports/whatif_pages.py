@@ -37,7 +37,7 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 class TraceOut(Schema):
-    """An uploaded trace. `ignored` lists its unknown columns."""
+    """An uploaded trace. `ignored` lists the unknown columns."""
 
     id: UUID
     name: str
@@ -50,10 +50,12 @@ class TraceOut(Schema):
 
 
 class WhatIfIn(RequestBody):
-    """The change to assume. `devices`: the number of devices to add to each pool; negative to remove devices.
-    `failed_sites`: the slugs of sites that fail. `power_percent`: a percentage of the present power setting.
-    `demand_factor`: the factor by which demand changes. `trace_pool`: the pool that serves the requests of `trace`.
-    `request_seconds`: the device time of one request. `book`: the version of a published price book.
+    """The change to assume.
+
+    `devices`: the number of devices to add to each pool; negative numbers remove devices. `failed_sites`: the slugs of
+    sites that fail. `power_percent`: a percentage of the present power setting. `demand_factor`: a factor for the
+    present demand. `trace_pool`: the pool that serves the requests of `trace`. `request_seconds`: the device time of
+    one request. `book`: the version of a published price book.
     """
 
     devices: dict[str, int] = Field(default_factory=dict, max_length=1000)
@@ -68,7 +70,7 @@ class WhatIfIn(RequestBody):
 
 class SideOut(Schema):
     """Shares of device time for each hour of the week (UTC, from Monday), waiting times in seconds, and the hourly cost
-    of the devices. Values are null if they are unknown or if no devices remain.
+    of the devices. Unknown values are null.
     """
 
     devices: int
@@ -90,8 +92,9 @@ class DifferenceOut(Schema):
 
 
 class WhatIfOut(Schema):
-    """`pools` is null until `finished_at` is set. Progress is `steps_done` of `steps_total`. `rerating_id` identifies
-    the re-rating of last month's usage with the chosen price book.
+    """`pools` is null until `finished_at` is set.
+
+    `rerating_id` identifies the re-rating of last month's usage with the chosen price book.
     """
 
     id: UUID
@@ -120,7 +123,7 @@ class WhatIfOut(Schema):
 )
 @paginate(Cursor, ordering=("-uploaded_at", "-id"))
 def trace_list(request: HttpRequest) -> QuerySet[DemandTrace]:
-    """Traces record the requests of another system."""
+    """Returns the uploaded traces."""
     return DemandTrace.objects.defer("hours", "seconds")
 
 
@@ -133,8 +136,9 @@ def trace_list(request: HttpRequest) -> QuerySet[DemandTrace]:
 )
 @idempotent
 def trace_create(request: HttpRequest, file: File[UploadedFile]) -> tuple[int, DemandTrace]:
-    """Upload CSV with a column `timestamp` (and optionally `count` and `program`), OpenTelemetry spans as JSON lines,
-    or an access log. Lines must be in chronological order.
+    """Upload CSV with a `timestamp` column, OpenTelemetry spans as JSON lines, or an access log.
+
+    Lines must be in chronological order.
     """
     return 201, _uploaded(file, principal_get(request).user)
 
@@ -148,7 +152,7 @@ def trace_create(request: HttpRequest, file: File[UploadedFile]) -> tuple[int, D
 )
 @idempotent
 def what_if_create(request: HttpRequest, payload: WhatIfIn) -> tuple[int, WhatIf]:
-    """Returns at once. A worker compares each pool before and after the change."""
+    """Starts the comparison and returns at once."""
     given = payload.model_dump(exclude={"trace"})
     trace = None
     if payload.trace is not None:
@@ -168,7 +172,7 @@ def what_if_create(request: HttpRequest, payload: WhatIfIn) -> tuple[int, WhatIf
     summary="Get a what-if",
 )
 def what_if_get(request: HttpRequest, pk: UUID) -> WhatIf:
-    """Returns the progress, and the comparison once it is complete."""
+    """Returns the progress and, once complete, the comparison."""
     return get_object_or_404(WhatIf, pk=pk)
 
 
@@ -181,7 +185,7 @@ def what_if_get(request: HttpRequest, pk: UUID) -> WhatIf:
 )
 @idempotent
 def what_if_stop(request: HttpRequest, pk: UUID) -> WhatIf:
-    """The worker stops after the pool that it is processing. A finished what-if does not change."""
+    """Cancels a what-if that has not finished. A finished what-if does not change."""
     get_object_or_404(WhatIf, pk=pk)
     return what_if_cancel(pk=pk, actor=principal_get(request).user, now=timezone.now())
 
@@ -194,7 +198,7 @@ def _uploaded(file: DjangoFile[bytes], actor: User | None) -> DemandTrace:
 
 @require_http_methods(["GET", "POST"])
 def what_if_page(request: HttpRequest) -> HttpResponse:
-    """Show the what-if form, the form to upload a trace, and earlier what-ifs. POST starts a what-if."""
+    """Show the what-if form, the trace upload form, and earlier what-ifs. POST starts a what-if."""
     principal = platform_admin_check(request)
     form, refusal = WhatIfForm(request.POST or None), None
     if request.method == "POST" and form.is_valid():
@@ -237,7 +241,7 @@ def _asking(request: HttpRequest, form: WhatIfForm, upload: TraceForm, refusal: 
 @require_GET
 @platform_admin_required
 def what_if_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show the progress, then the comparison. htmx refreshes only the part of the page that changes."""
+    """Show the progress of a what-if, then the comparison."""
     what_if = get_object_or_404(WhatIf.objects.select_related("trace", "rerating"), pk=pk)
     name = "reports/_what_if.html" if request.headers.get("HX-Request") else "reports/what_if_detail.html"
     context: dict[str, Any] = {
@@ -264,7 +268,6 @@ def what_if_cancelled(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _row(one: dict[str, Any]) -> dict[str, Any]:
-    """Return the comparison of one pool, with times as datetimes."""
     for side in ("now", "then"):
         ends = one[side]["headroom"]
         if ends is not None:

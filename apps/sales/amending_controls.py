@@ -1,4 +1,4 @@
-"""The initial controls of an amendment. They describe the unused remainder of the contract."""
+"""The initial controls of an amendment, for the unused remainder of the contract."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TERA = 10**12
 
 
 def amending_subject(subject: Subject) -> Subject:
-    """Return the subject of an amendment: its contract's plan, quota or programs."""
+    """Return the subject of an amendment: the contract's plan, quota or programs."""
     contract = subject.amends
     assert contract is not None
     if contract.plan_id is not None:
@@ -29,9 +29,7 @@ def amending_subject(subject: Subject) -> Subject:
 
 
 def amending_controls(subject: Subject) -> dict[str, Any]:
-    """Return controls for the unused remainder of the contract. With several programs, a volume may be 0; otherwise, it
-    is at least 1.
-    """
+    """Return the controls for the unused remainder of the contract."""
     contract = subject.amends
     assert contract is not None
     is_quota = contract.form == FormName.QUOTA
@@ -54,7 +52,6 @@ def amending_controls(subject: Subject) -> dict[str, Any]:
 
 
 def _length(seconds: Fraction) -> dict[str, str]:
-    """Return the duration in the largest unit that gives a whole number."""
     for unit, size in reversed(UNITS.items()):
         if (seconds / size).denominator == 1:
             return {"every": str(seconds / size), "unit": unit}

@@ -19,11 +19,10 @@ from apps.sales.selectors import LineUsage, contract_usage
 
 @dataclass(frozen=True)
 class RestLine:
-    """The unused part of a line. `worth` is its quoted price. `charge` is the charge for releasing it, which is 0 in
-    most classes.
+    """The unused part of a line.
 
-    The last line may be the contract minimum. Its `worth` is the shortfall if the remainder is used. Its `charge` is
-    the shortfall if the contract ends now.
+    `worth` is the quoted price. `charge` is the charge for releasing this part. If the line is the contract minimum,
+    `worth` is the shortfall if the remainder is used, and `charge` is the shortfall if the contract ends now.
     """
 
     model: str
@@ -56,17 +55,14 @@ class Rest:
 
     @property
     def worth(self) -> Decimal:
-        """The price of the remainder if it were used. An amendment releases this part of the hold."""
         return exact_sum(line.worth for line in self.lines)
 
     @property
     def charge(self) -> Decimal:
-        """The charge for ending the contract now."""
         return exact_sum(line.charge for line in self.lines)
 
     @property
     def late_charge(self) -> Decimal:
-        """The part of `charge` that is for late cancellation."""
         return exact_sum(line.late_charge for line in self.lines)
 
     def difference(self, net: Decimal) -> Decimal:
@@ -75,9 +71,9 @@ class Rest:
 
 
 def rest_of(contract: Contract, *, late: Mapping[str, int] | None = None) -> Rest:
-    """Return the unused remainder of a contract. An ended contract has no remainder.
+    """Return the unused remainder of a contract; empty if the contract has ended.
 
-    `late`: for each program digest, the number of unused executions that are released late (see `release_of`).
+    `late`: the number of unused executions released late, by program digest.
     """
     usage = contract_usage(contract)
     if contract.state != ContractState.ACTIVE:
@@ -100,9 +96,6 @@ def _rest_line(book: PriceBookDocument, contract: Contract, line: LineUsage, lat
 
 
 def _minimum(book: PriceBookDocument, used: Decimal, lines: Sequence[RestLine]) -> list[RestLine]:
-    """Return a line for the contract minimum: the shortfall if the remainder is used, and the shortfall if the contract
-    ends now. Return no line if both shortfalls are 0.
-    """
     worth = minimum_lacking(book, exact_sum([used, *(line.worth for line in lines)]))
     charge = minimum_lacking(book, exact_sum([used, *(line.charge for line in lines)]))
     return [RestLine(TITLE, "contract", 1, worth, charge)] if worth or charge else []
@@ -115,13 +108,13 @@ def amendment_check(contract: Contract, *, now: datetime) -> None:
 
 
 def amendment_rest(contract: Contract, takeover: Takeover, *, now: datetime) -> tuple[Rest, Release]:
-    """Return the remainder of the amended contract at `now`, and the executions that are released late."""
+    """Return the unused remainder of the contract, and the executions that are released late."""
     released = release_of(contract, now=now, takeover=takeover)
     return rest_of(contract, late=released.late), released
 
 
 def amendment_json(contract: Contract, net: Decimal, takeover: Takeover, *, now: datetime) -> dict[str, Any]:
-    """Return a quote's entry `amends`, which compares the quote with the contract that it amends."""
+    """Return the entry `amends` of a quote's document."""
     rest, released = amendment_rest(contract, takeover, now=now)
     return {
         "contract": str(contract.id),

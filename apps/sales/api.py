@@ -83,16 +83,14 @@ class QuotaIn(RequestBody):
 
 
 class FormIn(RequestBody):
-    """`every` is a length in seconds, as a decimal or a fraction ("1/1000"): the length of a part (spread) or of an
-    interval.
-    """
+    """`every` is the length in seconds of a part (spread) or of an interval, as a decimal or a fraction ("1/1000")."""
 
     name: Literal["execution", "spread", "interval"]
     every: str | None = Field(default=None, pattern=r"^[0-9]{1,9}(\.[0-9]{1,12}|/[1-9][0-9]{0,11})?$")
 
 
 class QuoteIn(RequestBody):
-    """Send one of three: `lines`, `plan` (with `items`), or `quota`."""
+    """Send one of `lines`, `plan` (with `items`), or `quota`."""
 
     lines: list[LineIn] = Field(default=[], max_length=20)
     plan: UUID | None = None
@@ -219,15 +217,12 @@ def _quote(request: HttpRequest, pk: UUID, **access: Any) -> Quote:
 
 
 class _Work(NamedTuple):
-    """The work of a request and its pool. `until`: the default for the end of the window; None if there is no default."""
-
     lines: list[QuoteLine] | services.Quota
     pool: Pool
     until: datetime | None = None
 
 
 def _work(organisation: Organisation, payload: QuoteIn) -> _Work:
-    """Return the work to price: a quota, a plan or programs. Raises Problem."""
     if payload.quota is not None:
         quota = services.Quota(payload.quota.precision, payload.quota.tera_operations)
         return _Work(quota, pool_get(payload.pool))
@@ -246,7 +241,6 @@ def _work(organisation: Organisation, payload: QuoteIn) -> _Work:
 
 
 def _arguments(request: HttpRequest, organisation: Organisation, payload: QuoteIn) -> dict[str, Any]:
-    """Return the arguments shared by the preview and the creation of a quote."""
     work = _work(organisation, payload)
     every = None if payload.form.every is None else Fraction(payload.form.every)
     return {
@@ -265,7 +259,7 @@ def _arguments(request: HttpRequest, organisation: Organisation, payload: QuoteI
     "/quotes/preview", auth=BUILD, response=PreviewOut, operation_id="quote_preview", summary="Price, store nothing"
 )
 def quote_preview(request: HttpRequest, payload: QuoteIn) -> dict[str, Any]:
-    """Returns the document that this quote would have if it were created now."""
+    """Returns the document of the quote without creating the quote."""
     organisation, principal, now = organisation_get(request, roles=ENGINEERING), principal_get(request), timezone.now()
     arguments = _arguments(request, organisation, payload)
     offer = services.offer_make(**arguments, now=now)

@@ -1,4 +1,4 @@
-"""The assumptions on which the price of a quote depends, as sentences."""
+"""The assumptions behind the price of a quote, as sentences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from apps.sales.request_lines import QuoteRequestLine
 
 
 def assumptions_of(priced: Priced) -> list[str]:
-    """Return the assumptions on which the price depends."""
+    """Return the assumptions behind the price, as sentences."""
     sentences = [
         f"{priced.price_class.title}: {priced.price_class.promise}",
         "Operations and cycles are those of the compiled program; running it does not change them.",
@@ -26,7 +26,6 @@ def assumptions_of(priced: Priced) -> list[str]:
 
 
 def _line_assumptions(priced: Priced, request_line: QuoteRequestLine) -> list[str]:
-    """Return the assumptions of one line: its form, whether its cost depends on data, and its expected volume."""
     snapshot, form = request_line.snapshot, _form_sentence(priced, request_line)
     sentences = [form] if form else []
     if not snapshot.exact:
@@ -45,7 +44,6 @@ def _line_assumptions(priced: Priced, request_line: QuoteRequestLine) -> list[st
 
 
 def _contract_assumptions(priced: Priced) -> list[str]:
-    """Return the assumptions of the whole contract: its minimum, its commitment, and the measured latency on a host pool."""
     sentences, agreed = [], priced.lines[0].request_line
     if priced.book.contract_minimum:
         unit = priced.book.currency
@@ -70,7 +68,6 @@ def _unused_sentence(priced: Priced, request_line: QuoteRequestLine) -> str:
 
 
 def _form_sentence(priced: Priced, request_line: QuoteRequestLine) -> str:
-    """Return a sentence that explains the form of the contract. The text is empty if the contract is priced per execution."""
     schedule = request_line.schedule
     snapshot = request_line.snapshot
     if snapshot.is_quota:

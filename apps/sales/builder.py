@@ -54,7 +54,7 @@ NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 class Subject:
     """The subject of a quote: one or more programs, a plan or a quota.
 
-    `amends`: the contract that the quote amends. `several`: the programs of that contract, if it has more than one.
+    `amends`: the contract that the quote amends. `several`: the contract's programs, if there is more than one.
     """
 
     program: Program | None = None
@@ -65,17 +65,14 @@ class Subject:
 
     @property
     def any(self) -> bool:
-        """Whether the subject can be priced."""
         return bool(self.programs) or self.plan_id is not None or self.is_quota
 
     @property
     def programs(self) -> tuple[Program, ...]:
-        """The quoted programs; empty for a plan or a quota."""
         return self.several or ((self.program,) if self.program is not None else ())
 
     @property
     def exact(self) -> bool:
-        """True if no program's cost depends on the data."""
         return all(program.exact for program in self.programs)
 
 
@@ -101,12 +98,10 @@ class Controls:
 
     @property
     def window(self) -> tuple[datetime | None, datetime | None]:
-        """The start and end of the window, as an argument for the services."""
         return self.start, self.end
 
     @property
     def volume_form(self) -> Form:
-        """The volume form, as an argument for the services. Raises Problem if the length is not a number above 0."""
         if self.form not in {FormName.SPREAD, FormName.INTERVAL}:
             return Form()
         if not NUMBER.fullmatch(self.every) or self.unit not in UNITS or not Fraction(self.every):
@@ -120,7 +115,6 @@ class Controls:
 
     @property
     def hidden(self) -> list[tuple[str, str]]:
-        """All controls as hidden fields, from which the displayed quote can be created."""
         subject = self.subject
         pairs = [
             ("program", subject.program and subject.program.pk),
@@ -148,30 +142,26 @@ class Controls:
 
     @property
     def address(self) -> str:
-        """The query string that opens the page in this state."""
         return urlencode(self.hidden)
 
     @property
     def sold(self) -> str:
-        """The volume in words, for the label of the button that creates the quote."""
         unit = "tera-operations" if self.subject.is_quota else "items" if self.subject.plan_id else "executions"
         return f"{sum(self.volumes) if self.volumes else self.volume:,} {unit}"
 
     @property
     def shares(self) -> list[tuple[Program, int]]:
-        """The programs of `several`, each with its volume."""
         return list(zip(self.subject.several, self.volumes, strict=True))
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """The volume fields, one for each program of `several`."""
         return [
             {"program": one, "name": volume_name(one), "volume": count, "step": step_of(count)}
             for one, count in self.shares
         ]
 
     def starting(self, klass: str, start: datetime, end: datetime) -> Controls:
-        """Return controls for the same work in another class and window."""
+        """Return the controls for the same work in another class and window."""
         return replace(self, klass=klass, start=start, end=end)
 
     def local(self, instant: datetime | None) -> str:
@@ -188,7 +178,6 @@ class Controls:
 
     @property
     def step(self) -> int:
-        """The position of the slider."""
         return step_of(self.volume)
 
 
@@ -197,7 +186,7 @@ NO_STATE = frozenset({"previous", "shown", "box", "csrfmiddlewaretoken"})
 
 
 def typed_address(data: Mapping[str, Any]) -> str:
-    """Return a query string that restores the entered values when they cannot be read as controls."""
+    """Return a query string with the entered values."""
     return urlencode([(name, value) for name, value in data.items() if name not in NO_STATE and value != ""])
 
 
@@ -225,15 +214,16 @@ def step_of(volume: int) -> int:
 
 
 def volume_name(program: Program) -> str:
-    """Return the name of the program's volume field, for a quote with several programs."""
+    """Return the name of the program's volume field."""
     return f"volume-{program.pk}"
 
 
 def controls_read(
     data: Mapping[str, Any], *, organisation: Organisation, subject: Subject, klass: str, now: datetime
 ) -> Controls:
-    """Read the controls. `klass` applies if no class is chosen. Raises Problem for an invalid value, with a sentence
-    that says what to enter.
+    """Read the controls from a form or a query string. Raises Problem.
+
+    `klass`: the default class.
     """
     window = _window(data, zone=organisation.time_zone, now=now)
     return Controls(
@@ -258,10 +248,6 @@ def controls_read(
 
 
 class _Window(NamedTuple):
-    """The window that was entered, or picked in the hour grid. `passed`: an entered start that is in the past and
-    therefore ignored; None if there is none.
-    """
-
     start: datetime | None
     end: datetime | None
     passed: datetime | None
@@ -269,7 +255,6 @@ class _Window(NamedTuple):
 
 
 def _window(data: Mapping[str, Any], *, zone: str, now: datetime) -> _Window:
-    """Read the window. A picked hour also sets the class. Raises Problem."""
     pick, _, picked_class = str(data.get("pick") or "").partition("|")
     picked, end = _instant(pick, zone), _instant(data.get("end"), zone)
     if picked is not None:
@@ -282,14 +267,12 @@ def _window(data: Mapping[str, Any], *, zone: str, now: datetime) -> _Window:
 
 
 def _pool(slug: Any, subject: Subject) -> Pool | None:
-    """Return the chosen pool. If none is chosen, return the first suitable pool. Raises Problem for an unknown pool."""
     if slug:  # PostgreSQL accepts no NUL in texts, and no pool has one in its name
         return pool_get(str(slug).replace("\x00", "?"))
     return next(iter(pools_of(subject)), None)
 
 
 def _form(name: Any, subject: Subject) -> str:
-    """Return the form of the contract. A quota always has the quota form. Raises Problem for an unknown form."""
     if subject.is_quota:
         return FormName.QUOTA
     form = str(name or FormName.EXECUTION)
@@ -309,9 +292,7 @@ def pools_of(subject: Subject) -> list[Pool]:
 
 
 def pools_missing(subject: Subject) -> list[dict[str, str]]:
-    """Return the pools that cannot run the subject, with the reasons. The list is empty for a plan, which already has a
-    pool.
-    """
+    """Return the pools that cannot run the subject, with the reasons; empty for a plan."""
     if not subject.programs and not subject.is_quota:
         return []
     fitting = {pool.slug for pool in pools_of(subject)}
@@ -330,9 +311,7 @@ def _unfit(subject: Subject, pool: Pool) -> str:
 
 
 def pools_fitting(program: Program) -> list[Pool]:
-    """Return the pools that can run a program: first the pools with its processor version, then host pools if the
-    program is in float32.
-    """
+    """Return the pools that can run a program; host pools are last."""
     fitting = [
         pool
         for pool in pools()
@@ -352,10 +331,6 @@ def _volume(value: Any, subject: Subject) -> int:
 
 
 def _count(value: Any, default: int, least: int, most: int, unit: str) -> int:
-    """Read a whole number, with optional thousands separators. Return the default if the value is None.
-
-    Raises Problem for an empty field, for text that is not a whole number, and for a number outside the limits.
-    """
     if value is None:
         return default
     text = str(value).replace(",", "").replace("_", "").replace(" ", "")

@@ -56,8 +56,9 @@ class BuyingRulesOut(Schema):
 
 
 class StandingIn(RequestBody):
-    """`is_approved` lifts the newcomer credit limit. `credit` and `pool_share` are the organisation's own limits; null
-    means that the general limit applies.
+    """`is_approved` lifts the newcomer credit limit.
+
+    `credit` and `pool_share` are the organisation's own limits; null means that the general limit applies.
     """
 
     is_approved: bool
@@ -76,7 +77,7 @@ class StandingOut(Schema):
     "/buying-rules", auth=ADMIN, response=BuyingRulesOut, operation_id="buying_rules_get", summary="Buying limits"
 )
 def buying_rules_get(request: HttpRequest) -> BuyingRulesOut:
-    """Returns the general limits, which apply to organisations without limits of their own."""
+    """Returns the general limits."""
     rules = services.rules_now()
     return BuyingRulesOut(
         newcomer_credit=_text(rules.newcomer_credit),
@@ -89,7 +90,7 @@ def buying_rules_get(request: HttpRequest) -> BuyingRulesOut:
     "/buying-rules", auth=ADMIN, response=BuyingRulesOut, operation_id="buying_rules_set", summary="Set buying limits"
 )
 def buying_rules_set(request: HttpRequest, payload: BuyingRulesIn) -> BuyingRulesOut:
-    """The limits apply to quotes accepted after this request. Existing contracts do not change."""
+    """Sets the general limits. Existing contracts do not change."""
     services.buying_rules_set(
         newcomer_credit=_amount(payload.newcomer_credit),
         pool_share=payload.pool_share,

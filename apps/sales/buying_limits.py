@@ -1,8 +1,4 @@
-"""The buying limits of an organisation: a credit limit, and a share of each pool. Pure functions.
-
-The quote page and the acceptance of a quote use the same functions. At acceptance, the caller holds the organisation's
-lock.
-"""
+"""The buying limits of an organisation: a credit limit, and a share of each pool. Pure functions."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ from apps.pricing.rating import exact_sum
 
 @dataclass(frozen=True)
 class Rules:
-    """The general limits, which an administrator sets. `newcomer_credit` is None if there is no credit limit."""
+    """The general limits. A `newcomer_credit` of None means no credit limit."""
 
     newcomer_credit: Decimal | None  # in the quote's currency, in each currency; until a payment method or an approval
     pool_share: Decimal  # of a pool's device time within `horizon`, from 0 to 1
@@ -27,7 +23,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Standing:
-    """The status of an organisation as a buyer, and its own limits. A limit of None means that the general limit applies."""
+    """An organisation as a buyer, with its own limits. A limit of None means that the general limit applies."""
 
     has_payment_method: bool = False
     is_approved: bool = False
@@ -46,7 +42,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Purchase:
-    """A purchase to check, and the amounts and device time already committed."""
+    """A purchase to check, with the amounts and device time already committed."""
 
     amount: Decimal
     currency: figures.Currency
@@ -59,12 +55,12 @@ class Purchase:
 
 
 def seconds_allowed(share: Decimal, devices: int, horizon: timedelta) -> Fraction:
-    """Return the seconds of device time on a pool that one organisation may reserve in advance."""
+    """Return the seconds of device time that one organisation may reserve in advance on a pool."""
     return Fraction(share) * devices * Fraction(int(horizon.total_seconds()))
 
 
 def refusals(purchase: Purchase, standing: Standing, rules: Rules) -> list[Problem]:
-    """Return every reason to refuse the purchase, with its remedy. The list is empty if the purchase is allowed."""
+    """Return all reasons to refuse the purchase; empty if the purchase is allowed."""
     found: list[Problem] = []
     if not purchase.is_confirmed:
         found.append(

@@ -1,4 +1,4 @@
-"""The device time that request lines need on a pool, and checks that the pool can run their programs."""
+"""Computes the device time that request lines need on a pool, and checks that the pool can run their programs."""
 
 from __future__ import annotations
 
@@ -22,12 +22,9 @@ HOST_PRECISION = "float32"
 def duration_of(
     request_lines: Sequence[QuoteRequestLine], pool: Pool, book: PriceBookDocument, form: Form = PER_EXECUTION
 ) -> tuple[Fraction, Fraction]:
-    """Return the worst-case device time in seconds, and the part of it that each window needs once. That part loads
-    every program and covers the extra time until each program's first result.
+    """Return the worst-case device time and the setup time of each window, both in seconds.
 
-    On a host pool, the time is the number of executions times the measured 95th percentile of one execution. A quota
-    reserves the maximum time of its operations and no loading time. A granular interval reserves all of its time.
-    Raises Problem if the time is not known.
+    The setup time is part of the device time. Raises Problem if the device time is unknown.
     """
     only = request_lines[0]
     if form.name == FormName.QUOTA:
@@ -53,7 +50,7 @@ def duration_of(
 
 
 def stream_of(request_line: QuoteRequestLine) -> Stream:
-    """Return the executions of a line as a stream. Times are at the processor's nominal clock."""
+    """Return the executions of a line as a stream, at the processor's nominal clock."""
     snapshot = request_line.snapshot
     return Stream(request_line.executions, snapshot.seconds, snapshot.first_seconds, snapshot.load_seconds)
 
@@ -97,9 +94,6 @@ def _duration_of_interval(snapshot: ProgramSnapshot, schedule: Schedule, pool: P
 
 
 def _check_runs_on_host(snapshot: ProgramSnapshot, pool: Pool) -> None:
-    """Raise Problem(422) if the program does not have the precision of host pools. A host pool runs the original model
-    file.
-    """
     if snapshot.precision != HOST_PRECISION:
         raise Problem(
             422,

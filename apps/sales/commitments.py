@@ -1,4 +1,4 @@
-"""Queries for commitments: the one that applies, the amount left under it, and its monthly usage."""
+"""Queries for commitments."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ TITLES = {"month": "One month", "year": "One year", "three_years": "Three years"
 
 @dataclass(frozen=True)
 class Month:
-    """One month of a commitment, [start, end): minimum, usage and shortfall. Months are counted from the start of the
-    commitment.
+    """One month [start, end) of a commitment.
 
     `priced` is True if a price book in the commitment's currency was in force for the whole month. Otherwise, the month
     has no shortfall.
@@ -46,30 +45,25 @@ class Month:
 
     @property
     def missing(self) -> Decimal:
-        """The shortfall: the amount by which usage is below the minimum; 0 if the month is not `priced`."""
         if not self.priced:
             return Decimal(0)
         return max(subtract(self.minimum, self.used), Decimal(0))
 
     @property
     def key(self) -> str:
-        """The permanent key of the month's shortfall."""
         return f"commitment:{self.commitment.id}:{self.start:%Y-%m-%d}"
 
     @property
     def share(self) -> Fraction:
-        """The usage as a share of the minimum."""
         return Fraction(self.used) / Fraction(self.minimum)
 
     @property
     def sentence(self) -> str:
-        """The shortfall in words, for an invoice."""
         used, least = (money_format(value, self.commitment.currency) for value in (self.used, self.minimum))
         return f"{TITLES[self.commitment.kind]}: minimum {least} from {self.start:%Y-%m-%d} to {self.end:%Y-%m-%d}, used {used}."
 
     @property
     def basis(self) -> dict[str, Any]:
-        """The basis of the shortfall, for the document of an invoice."""
         return {
             "key": self.key,
             "commitment": str(self.commitment.id),
@@ -81,7 +75,7 @@ class Month:
 
 
 def months_after(start: datetime, months: int) -> datetime:
-    """Return the same day and time `months` months later. If the target month is too short, use its last day."""
+    """Return the same day and time `months` months later, or the last day of a shorter month."""
     year, month = divmod(start.year * 12 + start.month - 1 + months, 12)
     day = min(start.day, calendar.monthrange(year, month + 1)[1])
     return start.replace(year=year, month=month + 1, day=day)
@@ -98,20 +92,18 @@ def commitment_at(organisation: Organisation, *, at: datetime, currency: str) ->
 
 
 def commitments_paused(organisation: Organisation, *, at: datetime) -> list[Commitment]:
-    """Return the commitments that are paused at an instant, newest first. A commitment is paused while no price book in
-    its currency is in force.
-    """
+    """Return the commitments for which no price book is in force at an instant, newest first."""
     priced = PriceBook.objects.filter(effective__contains=at).values("currency")
     return list(commitments_of(organisation).filter(period__contains=at).exclude(currency__in=priced))
 
 
 def commitment_months(commitment: Commitment, *, until: datetime | None = None) -> list[Month]:
-    """Return the months that begin before `until`, in order. Usage belongs to the month in which it was recorded."""
+    """Return the months that begin before `until`, in order."""
     return commitments_months([commitment], until=until)
 
 
 def commitments_months(commitments: Sequence[Commitment], *, until: datetime | None = None) -> list[Month]:
-    """Return the months of several commitments, in the order of the commitments. One query reads all usage."""
+    """Return the months of several commitments, in order, with one query for all usage."""
     bounds = [
         (one, number + 1, months_after(one.starts_at, number), months_after(one.starts_at, number + 1))
         for one in commitments
@@ -127,15 +119,13 @@ def commitments_months(commitments: Sequence[Commitment], *, until: datetime | N
 
 
 def books_in(currency: str) -> list[tuple[datetime, datetime | None]]:
-    """Return the periods in which price books in this currency are in force, in order. An end is None if the book has
-    no end.
-    """
+    """Return the periods in which price books in this currency are in force. An end of None means no end."""
     books = PriceBook.objects.filter(currency=currency).order_by("effective")
     return [(book.effective_from, book.effective_until) for book in books]
 
 
 def is_priced(books: list[tuple[datetime, datetime | None]], start: datetime, end: datetime) -> bool:
-    """True if the price books cover [start, end) without a gap."""
+    """Return True if the price books cover [start, end) without a gap."""
     for first, last in books:
         if first <= start < (last or end):
             start = last or end
@@ -164,7 +154,6 @@ SELECT place, sum(amount) FROM (
 
 
 def _used(months: Sequence[tuple[Commitment, datetime, datetime]]) -> list[Decimal]:
-    """Return the usage under each commitment in the given month [start, end), in the given order."""
     if not months:
         return []
     told: dict[str, Any] = {
@@ -180,21 +169,14 @@ def _used(months: Sequence[tuple[Commitment, datetime, datetime]]) -> list[Decim
 
 
 def shortfalls_ended(organisation: Organisation, *, currency: str, until: datetime) -> list[Month]:
-    """Return every month that ended by `until` with a shortfall, oldest first.
-
-    An ended month never changes, because usage is recorded when it happens.
-    """
+    """Return the months with a shortfall that ended by `until`, oldest first."""
     began = Commitment.objects.filter(organisation=organisation, currency=currency, period__startswith__lt=until)
     found = commitments_months(list(began), until=until)
     return sorted((month for month in found if month.end <= until and month.missing), key=lambda month: month.start)
 
 
 def commitment_left(commitment: Commitment) -> Decimal:
-    """Return the amount that can still be bought at the commitment's factor: the minimums of all months minus the
-    commitment's contracts.
-
-    A closed contract counts with its actual charges, so the factor never applies to more than the committed amount.
-    """
+    """Return the amount that can still be bought at the commitment's factor."""
     contracts = list(Contract.objects.filter(commitment=commitment))
     over = [contract for contract in contracts if contract.state != ContractState.ACTIVE]
     usages = contract_usages(over) if over else {}
@@ -216,11 +198,9 @@ def commitment_covers(
     amends: Contract | None = None,
     late: Mapping[str, int] | None = None,
 ) -> bool:
-    """Return True if work at the price `net` can be bought under the commitment: its currency must be the book's, its
-    period must include the end of `window`, and `net` must not exceed the amount left.
+    """Return True if work at the price `net` can be bought under the commitment.
 
-    If the amended contract is under the same commitment, its unused remainder, minus the cost of ending it, is added to
-    the amount left. `late`: the number of executions released late, by program digest.
+    `amends`: the contract that the purchase amends. `late`: the number of executions released late, by program digest.
     """
     left = commitment_left(commitment)
     if amends is not None and amends.commitment_id == commitment.id:
@@ -235,5 +215,5 @@ def commitment_ends(kind: str, starts_at: datetime) -> datetime:
 
 
 def whole_second(now: datetime) -> datetime:
-    """Return the instant rounded down to a whole second. Commitments begin at whole seconds."""
+    """Round an instant down to a whole second."""
     return now - timedelta(microseconds=now.microsecond)

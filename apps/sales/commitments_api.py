@@ -54,7 +54,7 @@ class CommitmentOut(Schema):
 
 
 class CommitmentMonthOut(Schema):
-    """`missing` is the shortfall. After the end of the month, it becomes an invoice line with this `key`.
+    """`missing` is the shortfall. After the end of the month, the shortfall becomes an invoice line with this `key`.
 
     `priced` is true if a price book in the commitment's currency was in force for the whole month. Otherwise, the month
     has no shortfall.
@@ -119,7 +119,7 @@ def commitment_get(request: HttpRequest, pk: UUID) -> Commitment:
 )
 @idempotent
 def commitment_enter(request: HttpRequest, payload: CommitmentIn) -> tuple[int, Commitment]:
-    """The commitment begins at once. If a month's usage is below `minimum`, the shortfall is charged."""
+    """The commitment begins at once. A month's shortfall below `minimum` is charged."""
     organisation, now = organisation_get(request, roles=MONEY), timezone.now()
     minimum = amount_entered(payload.minimum, currency=currency_chosen(None, now=now))
     return 201, services.commitment_enter(

@@ -1,4 +1,4 @@
-"""A comparison of quotes: the same rows for each quote, with the differences from the first quote."""
+"""A comparison of quotes with the first quote."""
 
 from __future__ import annotations
 
@@ -31,8 +31,10 @@ MOST_COLUMNS = 4
 
 @dataclass(frozen=True)
 class Cell:
-    """One value of one quote. `differs`: whether it differs from the baseline. `change`: the relative change from the
-    baseline; None if the values cannot be compared as numbers.
+    """One value of a quote.
+
+    `differs`: True if the value differs from the baseline. `change`: the relative change from the baseline; None if the
+    values are not comparable numbers.
     """
 
     text: str
@@ -42,14 +44,12 @@ class Cell:
 
     @property
     def change_text(self) -> str:
-        """The change, such as "+75.0 %"; empty if the number did not change or if there is no number."""
         if self.change is None or self.change == 0:
             return ""
         return f"{'+' if self.change > 0 else '-'}{percent_format(abs(self.change))}"
 
     @property
     def tone(self) -> str:
-        """The colour class of the change. A decrease is good."""
         return "same" if not self.change_text else "ok" if self.change and self.change < 0 else "bad"
 
 
@@ -63,14 +63,15 @@ class Row:
 
     @property
     def differs(self) -> bool:
-        """True if any quote differs from the baseline."""
         return any(cell.differs for cell in self.cells)
 
 
 @dataclass(frozen=True)
 class Field:
-    """The definition of a row. `exact` and `shown` return a quote's value as exact text and as text for display.
-    `number` returns the value as a number; None for rows of text.
+    """The definition of a row.
+
+    `exact` and `shown` return a quote's value as exact text and as text for display. `number` returns the value as a
+    number; None for rows of text.
     """
 
     name: str
@@ -81,13 +82,13 @@ class Field:
 
 
 def compare(quotes: Sequence[Quote], *, now: datetime) -> list[Row]:
-    """Return the rows of the comparison. The first quote is the baseline."""
+    """Return the rows of the comparison."""
     fields = [*_fields(now), *_line_fields(quotes)]
     return [_row(field, quotes) for field in fields]
 
 
 def compare_json(quotes: Sequence[Quote], *, now: datetime) -> dict[str, Any]:
-    """Return the comparison as a JSON document with exact values."""
+    """Return the comparison as a JSON document."""
     return {
         "baseline": str(quotes[0].id),
         "quotes": [
@@ -108,9 +109,7 @@ def compare_json(quotes: Sequence[Quote], *, now: datetime) -> dict[str, Any]:
 
 
 def compare_csv(quotes: Sequence[Quote], *, now: datetime) -> str:
-    """Return the comparison as CSV, with one row for each property. The last column lists the positions of the quotes
-    that differ.
-    """
+    """Return the comparison as CSV, with one row for each property."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow(["fact", *(str(quote.id) for quote in quotes), "differs"])
@@ -172,7 +171,6 @@ def _fields(now: datetime) -> list[Field]:
 
 
 def _line_fields(quotes: Sequence[Quote]) -> Iterable[Field]:
-    """Yield the rows that compare lines: program, volume and price. Lines are matched by number."""
     for index in range(max(len(quote.document["lines"]) for quote in quotes)):
         name, title = f"line{index + 1}", f"Line {index + 1}"
 

@@ -33,9 +33,7 @@ class ComparedOut(Schema):
 
 
 class ComparisonOut(Schema):
-    """`values` are exact. `changes` are fractions of the baseline value; null where the values cannot be compared as
-    numbers.
-    """
+    """`values` are exact. `changes` are fractions of the baseline value; null if the values are not comparable numbers."""
 
     baseline: UUID
     quotes: list[ComparedOut]
@@ -44,7 +42,7 @@ class ComparisonOut(Schema):
 
 @router.get("/quotes/compare", response=ComparisonOut, operation_id="quote_compare", summary="Compare quotes")
 def quote_compare(request: HttpRequest, quote: list[UUID] = COMPARED) -> dict[str, Any]:
-    """Compares up to four quotes. The first is the baseline."""
+    """Compares up to four quotes. The first quote is the baseline."""
     related = Quote.objects.select_related("pool", "contract")
     chosen = {pk: org_object_get(request, related, pk=pk) for pk in quote}
     return compare_json(list(chosen.values()), now=timezone.now())

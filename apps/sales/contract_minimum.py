@@ -1,7 +1,6 @@
 """The contract minimum, and the shortfall of a contract whose lines cost less.
 
-The shortfall is a line of the quote and part of the hold. When the contract closes, the shortfall of the actual charges
-is billed. So the total is never below the minimum and never above the hold.
+The shortfall is a line of the quote and part of the hold. When the contract closes, the actual shortfall is billed.
 """
 
 from __future__ import annotations
@@ -18,8 +17,9 @@ TITLE = "Contract minimum"
 
 
 def minimum_rating(book: PriceBookDocument, terms: Terms, amounts: Iterable[Decimal]) -> Rating | None:
-    """Rate the shortfall to the contract minimum for lines with these amounts. `terms`: the terms of the first line.
-    Return None if the book has no contract minimum.
+    """Rate the shortfall to the contract minimum. Return None if the book has no contract minimum.
+
+    `amounts`: the amounts of the lines. `terms`: the terms of the first line.
     """
     if not book.contract_minimum:
         return None
@@ -27,12 +27,12 @@ def minimum_rating(book: PriceBookDocument, terms: Terms, amounts: Iterable[Deci
 
 
 def with_minimum(book: PriceBookDocument, amount: Decimal) -> Decimal:
-    """Return the price of a contract whose lines sum to `amount`, which is at least the contract minimum."""
+    """Return `amount`, or the contract minimum if that is higher."""
     return max(amount, book.contract_minimum)
 
 
 def minimum_lacking(book: PriceBookDocument, amount: Decimal) -> Decimal:
-    """Return the shortfall to the contract minimum if the lines sum to `amount`."""
+    """Return the shortfall to the contract minimum if the lines cost `amount`."""
     return subtract(with_minimum(book, amount), amount)
 
 
@@ -48,5 +48,5 @@ def minimum_json(book: PriceBookDocument, rating: Rating, expected: Decimal) -> 
 
 
 def minimum_quoted(document: dict[str, Any]) -> Decimal:
-    """Return the shortfall that a quote's document or a contract's terms state; 0 if they state none."""
+    """Return the shortfall stated in a quote's document or a contract's terms; 0 if there is none."""
     return Decimal(document["minimum"]["amount"]) if "minimum" in document else NOTHING

@@ -1,4 +1,4 @@
-"""The API of contracts, their usage, and their early ending."""
+"""The API of contracts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BUY = requires(Scope.BUY, roles=BUYING)
 
 
 def _usage(row: Contract) -> selectors.ContractUsage:
-    """Return the contract's usage, which is read only once for each response."""
+    # The usage is read only once for each response.
     known = getattr(row, "_usage_of_answer", None)
     if not isinstance(known, selectors.ContractUsage):
         _usages_attach([row])
@@ -59,7 +59,7 @@ class ContractLineOut(Schema):
 
 
 class LateOut(Schema):
-    """The late cancellation term of a contract. If a contract has no such term, late cancellation is never charged."""
+    """The late cancellation term of a contract."""
 
     notice_minutes: int
     share: str = Field(description="The share of the price that is charged for unused time released late.")
@@ -243,7 +243,7 @@ class RevisionRow(Schema):
 
 
 class RevisionOut(Schema):
-    """A new plan for the unused part of a contract, and its differences from the contract in cost, promises and windows."""
+    """A new plan for the unused part of a contract, and its differences from the contract."""
 
     plan: UUID
     items: int
@@ -260,8 +260,9 @@ class RevisionOut(Schema):
 )
 @idempotent
 def contract_plan(request: HttpRequest, pk: UUID) -> tuple[int, RevisionOut]:
-    """Creates a new plan for the unused part of the contract, which does not change. To apply the plan, accept a quote
-    with this `plan` and with the contract as `amends`.
+    """Creates a new plan for the unused part of the contract.
+
+    The contract does not change. To apply the plan, accept a quote with this `plan` and with the contract as `amends`.
     """
     contract = contract_of(request, pk, roles=ENGINEERING)
     plan = contract_plan_again(contract=contract, actor=principal_get(request).user, now=timezone.now())
@@ -297,8 +298,9 @@ def contract_end(request: HttpRequest, pk: UUID, payload: ContractEndIn | None =
     summary="Cost of ending a contract now",
 )
 def contract_end_preview(request: HttpRequest, pk: UUID) -> dict[str, Any]:
-    """Changes nothing. When you end the contract, send this `charge` as `at_most`. The request is then refused if the
-    charge has risen.
+    """Changes nothing.
+
+    When you end the contract, send this `charge` as `at_most`. If the charge has risen, the request is refused.
     """
     contract = contract_of(request, pk)
     return EndingOut.of(contract, ending_of(contract, now=timezone.now()))

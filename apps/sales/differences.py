@@ -1,4 +1,4 @@
-"""The differences between a contract's quoted and actual amounts, each with its reason."""
+"""The reasons for the differences between a contract's quoted and actual amounts."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ REASONS = {
 
 
 def differences_named(contract: Contract, usage: ContractUsage) -> list[dict[str, Any]]:
-    """Return the named differences, whose amounts sum to exactly `usage.difference`. Raises RuntimeError if the sum
-    differs.
+    """Return the differences with their reasons. The amounts sum to exactly `usage.difference`.
+
+    Raises RuntimeError if the sum is wrong.
     """
     return differences_listed([(contract, usage)])[0]
 
 
 def differences_listed(rows: Sequence[tuple[Contract, ContractUsage]]) -> list[list[dict[str, Any]]]:
-    """Return the named differences of several contracts, in order. Price books and amendments are read once."""
+    """Return the differences of several contracts, in order."""
     books = books_of_digests(contract.terms["book"]["digest"] for contract, _ in rows)
     over = [contract.pk for contract, _ in rows if contract.state != ContractState.ACTIVE]
     replaced = Contract.objects.filter(quote__amends__in=over).values_list("quote__amends", flat=True)
@@ -86,7 +87,6 @@ def _named(
 
 
 def _minimum(contract: Contract, usage: ContractUsage, amount: Decimal) -> dict[str, Any]:
-    """Return the row for the contract minimum: the actual shortfall minus the quoted shortfall, with the reason."""
     if contract.state == ContractState.ACTIVE:
         sentence = "The contract minimum is settled when the contract closes."
     elif usage.minimum:
@@ -126,10 +126,7 @@ def _unused(
 
 
 def _reduced(book: PriceBookDocument, contract: Contract, usage: ContractUsage) -> list[dict[str, Any]]:
-    """Return rows with the amounts by which used work cost less than quoted, summed by program and reason.
-
-    Usage never costs more than quoted. If every line cost exactly its quoted price, no usage rows are read.
-    """
+    # Usage never costs more than quoted.
     if all(Fraction(line.actual) * line.executions == Fraction(line.quoted) * line.used for line in usage.lines):
         return []
     found: defaultdict[tuple[str, str], list[Decimal]] = defaultdict(list)

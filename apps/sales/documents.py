@@ -1,4 +1,4 @@
-"""The documents of quotes. The live preview, the stored quote and its alternatives use the same code."""
+"""The documents of quotes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def quote_document(
     starts: list[dict[str, Any]],
     now: datetime,
 ) -> dict[str, Any]:
-    """Return the immutable document of a quote: lines with price steps, totals, assumptions, validity and reservation."""
+    """Return the document of a quote."""
     book, slots, minimum = priced.book, priced.preview(now=now), priced.minimum
     rounded = payable_of(priced.worst, exponent=book.currency.exponent)
     return {
@@ -83,7 +83,7 @@ def _late(priced: Priced, slots: Sequence[Slot] | None) -> dict[str, Any]:
 def alternatives_of(
     *, request_lines: Sequence[QuoteRequestLine], chosen: Priced, now: datetime
 ) -> list[dict[str, Any]]:
-    """Return the other classes that are offered for the same work, cheapest first, with the start in each class."""
+    """Return the other classes offered for the same work, cheapest first."""
     found: list[tuple[Decimal, dict[str, Any]]] = []
     for name, price_class in chosen.book.classes.items():
         if not price_class.offered or name == chosen.price_class.name:
@@ -131,5 +131,5 @@ def pool_json(pool: Pool) -> dict[str, Any]:
 
 
 def stamp(instant: datetime) -> str:
-    """Format an instant for documents: ISO 8601 in UTC, with microseconds unless they are 0."""
+    """Format an instant for documents, as ISO 8601 in UTC."""
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""The cost of ending a contract at a given instant."""
+"""The cost of ending a contract."""
 
 from __future__ import annotations
 
@@ -20,10 +20,8 @@ from apps.sales.selectors import ContractUsage, contract_usage
 class Ending:
     """The additional charge if the contract ends now.
 
-    `charge`: the sum of the charge for unused work, the late cancellation charge, and the shortfall to the contract
-    minimum. `free_until`: the instant before which there is no late charge; None if part of the work is already late,
-    or if no part can become late. `rises_at`: the next instant at which the charge may rise if nothing more is used;
-    None if the charge cannot rise.
+    `free_until`: the instant before which there is no late charge; None if there is no such instant. `rises_at`: the
+    next instant at which the charge may rise; None if the charge cannot rise.
     """
 
     rest: Rest
@@ -35,22 +33,19 @@ class Ending:
 
     @property
     def late_charge(self) -> Decimal:
-        """The part of `charge` that is for late cancellation."""
         return self.rest.late_charge
 
     @property
     def minimum(self) -> Decimal:
-        """The part of `charge` that is the shortfall to the contract minimum."""
         return exact_sum(line.charge for line in self.rest.lines if line.unit == "contract")
 
     @property
     def breakage(self) -> Decimal:
-        """The part of `charge` that is for unused work, whether or not it is released late."""
         return subtract(self.charge, exact_sum([self.late_charge, self.minimum]))
 
 
 def ending_of(contract: Contract, *, now: datetime) -> Ending:
-    """Return the cost of ending a contract at `now`; 0 if the contract is already over."""
+    """Return the cost of ending a contract at `now`. The charge is 0 if the contract is already over."""
     usage = contract_usage(contract)
     if contract.state != ContractState.ACTIVE or usage.hold is None or usage.hold.state != HoldState.PENDING:
         return Ending(rest_of(contract), Decimal(0), 0, 0, None, None)
@@ -63,15 +58,11 @@ def ending_of(contract: Contract, *, now: datetime) -> Ending:
 
 
 def _free_until(contract: Contract, usage: ContractUsage, now: datetime) -> datetime | None:
-    """Return the instant before which there is no late charge; None if it has passed, or if a late charge is impossible."""
     until = release_free_until(contract, usage)
     return until if until is not None and now < until else None
 
 
 def _rises_at(contract: Contract, free: datetime | None, *, is_all_late: bool, now: datetime) -> datetime | None:
-    """Return the next instant at which the charge may rise: the end of free cancellation or, after that, the next full
-    hour. Return None if the charge cannot rise.
-    """
     if late_term(contract.terms) is None or is_all_late:
         return None
     return free or hour_start(now) + timedelta(hours=1)

@@ -1,4 +1,4 @@
-"""Quotes as PDF, CSV and JSON. The files are written from the stored document, which never changes."""
+"""Quotes as PDF, CSV and JSON files."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def quote_file_response(quote: Quote, kind: str) -> HttpResponse:
 
 
 def quote_json(quote: Quote) -> str:
-    """Return the document of a quote, with its digest, as indented JSON."""
+    """Return the document and the digest of a quote as indented JSON."""
     return json.dumps({**quote.document, "digest": quote.digest}, indent=1, ensure_ascii=False) + "\n"
 
 
 def steps_csv(lines: list[dict[str, Any]]) -> str:
-    """Return the price steps of a quote or an invoice as CSV, with one row for each step."""
+    """Return the price steps of a quote or an invoice as CSV."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow(CSV_HEAD)
@@ -91,7 +91,7 @@ def _rows(lines: list[dict[str, Any]]) -> Iterator[list[Any]]:
 
 
 def priced_lines(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return every priced line of a quote. The shortfall to the contract minimum, if any, is the last line."""
+    """Return the priced lines of a quote. The shortfall to the contract minimum, if any, is the last line."""
     lines: list[dict[str, Any]] = document["lines"]
     if not minimum_quoted(document):
         return lines
@@ -99,7 +99,7 @@ def priced_lines(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def line_subject(line: dict[str, Any]) -> str:
-    """Return what a quote line or invoice line charges for: a program, a quota, or the contract minimum."""
+    """Return what a line charges for: a program, a quota, or the contract minimum."""
     if "charged" in line["rating"]:
         return TITLE
     if line["program"] is None and "quota" not in line:  # a quota on an invoice
@@ -108,13 +108,13 @@ def line_subject(line: dict[str, Any]) -> str:
 
 
 def line_machine(line: dict[str, Any]) -> str:
-    """Return the machine of a line: its pool and processor class, or the processor class alone in old documents."""
+    """Return the pool and the processor class of a line. Old documents state only the processor class."""
     processor_class = str(line["rating"]["terms"]["processor_class"])
     return f"{line['pool']['name']} ({processor_class})" if "pool" in line else processor_class
 
 
 def line_title(line: dict[str, Any]) -> str:
-    """Return the title of an invoice line: what it charges for, the machine, and the class."""
+    """Return the title of an invoice line."""
     if "charged" in line["rating"]:
         return TITLE
     name = f"{line_subject(line)} on {line_machine(line)}, {line['rating']['terms']['klass']}"
@@ -123,7 +123,7 @@ def line_title(line: dict[str, Any]) -> str:
 
 
 def text_cell(text: str) -> str:
-    """Return the text. Put an apostrophe in front if a spreadsheet would read the text as a formula."""
+    """Return the text for a CSV cell, with an apostrophe in front if a spreadsheet would read a formula."""
     return f"'{text}" if text[:1] in "=+-@\t\r" else text
 
 
@@ -170,7 +170,6 @@ def quote_pdf(quote: Quote) -> bytes:
 
 
 def _lines(pdf: PdfDocument, document: dict[str, Any], currency: dict[str, Any]) -> None:
-    """Add the table of lines: programs with their operations, and the contract minimum."""
     pdf.heading("Lines")
     pdf.table(
         ["", "Program", "Executions", "Billed operations", f"Amount ({currency['code']})"],
@@ -194,7 +193,6 @@ def _lines(pdf: PdfDocument, document: dict[str, Any], currency: dict[str, Any])
 
 
 def _amendment(pdf: PdfDocument, document: dict[str, Any], currency: dict[str, Any]) -> None:
-    """Add the remainder of the amended contract, and the change in the total."""
     amended = document.get("amends")
     if amended is None:
         return
@@ -223,7 +221,7 @@ def _steps(pdf: PdfDocument, lines: list[dict[str, Any]], currency: Currency) ->
 
 
 def step_table(pdf: PdfDocument, steps: list[dict[str, str]], currency: Currency) -> None:
-    """Add a table of price steps and their rules."""
+    """Add a table of price steps."""
     shown = [step_shown(step, currency) for step in steps]
     pdf.table(
         ["Step", "Rule", "Input", "Factor", "Result"],
@@ -240,6 +238,6 @@ def instant(text: str) -> str:
 
 
 def step_of(line: dict[str, Any], name: str) -> dict[str, str]:
-    """Return the price step with this name from a line."""
+    """Return a line's price step with this name."""
     found: dict[str, str] = next(step for step in line["rating"]["steps"] if step["name"] == name)
     return found

@@ -1,21 +1,15 @@
-"""The order in which standing requests are served when a pool has free time, and the time reserved for old requests.
+"""The order in which standing requests are served, and the free time that old requests claim.
 
-Pure functions: no Django, no clock.
+Pure functions: no Django, no clock. Times are whole microseconds. The rule is in docs/adr/0087:
 
-The rule (docs/adr/0087):
-
-- A request is *protected* once it has waited a day, or a quarter of the time from its filing to its deadline if that is
-  shorter. It is also protected once the pool has served 20 requests that were filed later. Protected requests come
-  first, in the order of filing.
-- The other requests are served round-robin: the first request of each organisation, then the second of each, and so on.
-  In each round, the organisation that was served least recently comes first. An organisation's own requests are served
-  in the order of filing.
+- A request becomes *protected* after it has waited a day, or a quarter of the time to its deadline if that is shorter.
+  A request also becomes protected after the pool has served 20 later requests. Protected requests are served first, in
+  the order of filing.
+- The other requests are served round-robin by organisation. In each round, the organisation that was served least
+  recently comes first. Each organisation's requests are served in the order of filing.
 - Each of the four oldest protected requests that do not fit has a *claim*: free time that no later request may use. For
-  a request in one window, the claim is the free time in the stretch that lacks the least time. For a divisible request,
-  it is the largest free pieces. A claim never becomes smaller, so the request is served as soon as the missing time is
-  released.
-
-Times are whole microseconds.
+  a request in one window, the claim is the free time of the stretch that lacks the least time. For a divisible request,
+  the claim is the largest free pieces.
 """
 
 from __future__ import annotations
@@ -46,9 +40,7 @@ class Waiting(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """Free time, by device, that only one protected request may use. `missing`: the amount of time that the request
-    still lacks.
-    """
+    """Free time, by device, that only one protected request may use. `missing`: the time that is still needed."""
 
     kept: dict[str, list[Interval]]
     missing: int
@@ -60,14 +52,14 @@ def protected_from(one: Waiting) -> int:
 
 
 def is_protected(one: Waiting, now: int) -> bool:
-    """True if the request is protected."""
+    """Return True if the request is protected."""
     return now >= protected_from(one) or one.passed >= PASSED_MOST
 
 
 def order(waiting: Iterable[Waiting], served: Mapping[Hashable, int], now: int) -> tuple[list[Waiting], list[Waiting]]:
-    """Return two lists in the order of service: the protected requests, and the other requests.
+    """Return the protected requests and the other requests, both in the order of service.
 
-    `served`: the time at which the pool last served each organisation. Organisations without an entry come first.
+    `served`: the time at which the pool last served each organisation.
     """
     by_filing = sorted(waiting, key=lambda one: (one.filed, str(one.key)))
     protected = [one for one in by_filing if is_protected(one, now)]
@@ -81,12 +73,7 @@ def order(waiting: Iterable[Waiting], served: Mapping[Hashable, int], now: int) 
 
 
 def claim_of(work: Work, free: Free, limits: Limits) -> Claim:
-    """Return the claim of work for which there is no room.
-
-    For work in one window, the claim is the free time in the stretch of a device where the least time is missing. Of
-    equal stretches, the earliest is chosen. For divisible work, the claim consists of the largest free pieces, up to
-    the allowed number of windows.
-    """
+    """Return the free time to claim for work that does not fit."""
     return _claim_of_pieces(work, free, limits) if limits.windows_max > 1 else _claim_of_stretch(work, free, limits)
 
 
@@ -146,11 +133,7 @@ def _claim_of_stretch(work: Work, free: Free, limits: Limits) -> Claim:
 
 
 def _starts(slots: Sequence[Interval], inside: Interval, length: int) -> list[int]:
-    """Return the starts to consider for a stretch. At least one of them gives the most free time.
-
-    A stretch that begins within a slot loses no free time if it moves back to the start of the slot. A stretch that
-    begins between slots loses none if it moves forward to the next slot.
-    """
+    # Moving a start back to the start of its slot, or forward to the next slot, loses no free time.
     last = inside.end - length
     if last < inside.start:
         return []

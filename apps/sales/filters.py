@@ -1,4 +1,4 @@
-"""Filters for the lists of quotes and contracts: state, form and project. The filters are part of the URL."""
+"""Filters for the lists of quotes and contracts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ QUOTE_STATES = (("open", "Open"), ("accepted", "Accepted"), ("expired", "Expired
 
 @dataclass(frozen=True)
 class Filters:
-    """The chosen filters. A filter that is not chosen is empty."""
+    """The chosen filters. An empty value means no filter."""
 
     state: str = ""
     form: str = ""
@@ -26,7 +26,6 @@ class Filters:
 
     @property
     def any(self) -> bool:
-        """True if any filter is chosen."""
         return bool(self.state or self.form or self.project)
 
 
@@ -67,7 +66,7 @@ def quotes_filter(rows: QuerySet[Quote], filters: Filters, *, now: datetime) -> 
 
 
 def contracts_filter(rows: QuerySet[Contract], filters: Filters) -> QuerySet[Contract]:
-    """Return the contracts that match the filters. A quota belongs to every project that has used it."""
+    """Return the contracts that match the filters."""
     if filters.state in ContractState.values:
         rows = rows.filter(state=filters.state)
     if filters.form:

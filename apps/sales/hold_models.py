@@ -1,4 +1,4 @@
-"""Holds: capacity that is reserved for a plan for a few minutes."""
+"""Holds: capacity reserved for a plan for a few minutes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from apps.timetable.models import Reservation
 
 
 class HoldState(models.TextChoices):
-    """The stored state of a hold. A hold in the state `held` may have expired: see `is_live`."""
+    """The stored state of a hold. A hold with the state `held` may have expired: see `is_live`."""
 
     HELD = "held", "Held"
     ACCEPTED = "accepted", "Accepted"
@@ -25,10 +25,9 @@ class HoldState(models.TextChoices):
 
 
 class PlanHold(models.Model):
-    """Device time held for a plan's candidate until `held_until`, with the quote that buys this time.
+    """Device time held for a plan until `held_until`, and the quote to buy this time.
 
-    `contract_id` is the id of the future contract. Accepting the quote creates this contract, which takes over the
-    reservation.
+    `contract_id` is the id of the future contract.
     """
 
     State = HoldState
@@ -60,10 +59,9 @@ class PlanHold(models.Model):
         return f"hold of plan {self.plan_id}"
 
     def is_live(self, *, now: datetime) -> bool:
-        """Return True if the hold was neither accepted nor released and has not expired."""
+        """Return True if the hold is in force at `now`."""
         return self.state == HoldState.HELD and now < self.held_until and self.reservation.state == "active"
 
     @property
     def seconds(self) -> Fraction:
-        """The held device time in seconds."""
         return Fraction(self.quote.document["device_seconds"])

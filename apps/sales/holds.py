@@ -12,13 +12,13 @@ from apps.timetable.models import Window
 
 
 def hold_of(plan: Plan) -> PlanHold | None:
-    """Return the newest hold of a plan, in any state."""
+    """Return the newest hold of a plan, in any state; None if there is none."""
     related = PlanHold.objects.select_related("reservation", "quote__pool")
     return related.filter(plan=plan).order_by("-created_at", "-id").first()
 
 
 def contract_of_plan(plan: Plan) -> Contract | None:
-    """Return the newest contract that was bought with a quote of the plan."""
+    """Return the newest contract bought with a quote of the plan; None if there is none."""
     return Contract.objects.filter(organisation=plan.organisation_id, plan_id=plan.pk).order_by("-accepted_at").first()
 
 
@@ -29,14 +29,14 @@ def hold_windows(hold: PlanHold) -> list[Window]:
 
 
 def display_state(hold: PlanHold, *, now: datetime) -> HoldState:
-    """Return the state to display. A hold in the state `held` that is no longer in force is shown as expired or released."""
+    """Return the state of a hold for display."""
     if hold.state != HoldState.HELD or hold.is_live(now=now):
         return HoldState(hold.state)
     return HoldState.EXPIRED if now >= hold.held_until else HoldState.RELEASED
 
 
 def hold_context(plan: Plan, *, now: datetime) -> dict[str, Any]:
-    """Return the template context for the hold on a plan's page."""
+    """Return the template context for a plan's hold."""
     hold, contract = hold_of(plan), contract_of_plan(plan)
     if hold is None:
         return {"plan": plan, "hold": None, "is_live": False, "contract": contract}

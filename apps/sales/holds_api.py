@@ -44,8 +44,9 @@ class HeldWindowOut(Schema):
 
 
 class HoldOut(Schema):
-    """`quote` offers the held windows at the price `net` until `held_until`. If the quote is accepted, the contract has
-    the id `contract_id`.
+    """`quote` offers the held windows at the price `net` until `held_until`.
+
+    `contract_id` is the id of the contract if the quote is accepted.
     """
 
     id: UUID
@@ -125,9 +126,7 @@ def plan_hold_release(request: HttpRequest, pk: UUID) -> HoldOut:
     summary="Caps and limits that would block a plan's quote",
 )
 def plan_refusals(request: HttpRequest, pk: UUID) -> list[Problem]:
-    """Returns the caps and limits that would now prevent the purchase of the chosen candidate, with remedies. Capacity
-    is not checked.
-    """
+    """Returns the caps and limits that would now prevent the purchase of the chosen candidate. Capacity is not checked."""
     plan, principal = org_object_get(request, Plan, pk=pk), principal_get(request)
     token_id = principal.token.pk if principal.token else None
     return services.plan_refusals(plan=plan, actor=principal.user, now=timezone.now(), token_id=token_id)

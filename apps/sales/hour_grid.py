@@ -1,4 +1,4 @@
-"""The grid of start hours in a week, with the price of the work for each start hour."""
+"""The grid of start hours in a week, with prices."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from apps.sales.start_times import StartTime
 
 @dataclass(frozen=True)
 class PricedHour:
-    """One local hour and the cheapest start in it. `start` is None if no device time is free, or if the hour has
-    already begun.
-    """
+    """One local hour and its cheapest start. `start` is None if no device time is free, or if the hour has already begun."""
 
     hour: Hour
     start: StartTime | None
@@ -23,9 +21,6 @@ class PricedHour:
 
     @property
     def label(self) -> str:
-        """The text of the cell: the price change from the current choice; a dot for the same price; or "past", "now" or
-        "full".
-        """
         if self.hour.past:
             return "past"
         if self.has_begun:
@@ -38,20 +33,18 @@ class PricedHour:
 
     @property
     def tone(self) -> str:
-        """The colour class of the cell. The label states the same in words."""
         if self.start is None:
             return "hour-past"
         return "hour-off" if self.start.saving > 0 else "hour-peak"
 
     @property
     def pick(self) -> str:
-        """The value that the page sends when this hour is chosen: the instant and the class."""
         return "" if self.start is None else f"{self.start.hour.isoformat()}|{self.start.klass}"
 
 
 @dataclass(frozen=True)
 class PricedDay:
-    """A local date with 24 columns of hours."""
+    """A local date with its hours."""
 
     date: date
     note: str

@@ -1,4 +1,4 @@
-"""Late cancellation in quotes: the term, its maximum cost, and the deadline for a free release."""
+"""The late cancellation term of quotes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Period = tuple[datetime, datetime]
 
 
 def late_term(document: dict[str, Any]) -> LateCancellation | None:
-    """Read the late cancellation term of a stored quote or contract; None if it has no such term."""
+    """Read the late cancellation term of a stored quote or contract; None if there is no such term."""
     stored = document.get("late")
     return None if stored is None else LateCancellation(stored["notice_minutes"], Decimal(stored["share"]))
 
@@ -46,7 +46,7 @@ def volume_rating(
 ) -> Rating:
     """Rate `count` executions, or `count` operations for a quota.
 
-    `unused`: rate them as reserved but not used. `late`: rate the additional charge for a late release.
+    `unused`: rate reserved but unused work. `late`: rate the additional charge for a late release.
     """
     if snapshot.is_quota:
         return rate_quota(book=book, operations=count, terms=terms, unused=unused, late=late)
@@ -54,10 +54,9 @@ def volume_rating(
 
 
 def seconds_each(request_lines: Sequence[QuoteRequestLine], duration: Fraction, *, is_host: bool) -> list[Fraction]:
-    """Apportion the reserved `duration` to the lines. Return, for each line, the seconds for one execution, or for one
-    operation of a quota.
+    """Apportion the reserved `duration` to the lines.
 
-    On a host, every execution gets the same time, because time is measured for all programs together.
+    Return the seconds for one execution (or quota operation) of each line.
     """
     return shared_seconds(
         duration,
@@ -66,7 +65,7 @@ def seconds_each(request_lines: Sequence[QuoteRequestLine], duration: Fraction, 
 
 
 def volume_of(request_line: QuoteRequestLine) -> int:
-    """Return the number of executions bought, or of operations for a quota."""
+    """Return the number of executions bought, or the number of operations for a quota."""
     return request_line.snapshot.operations if request_line.snapshot.is_quota else request_line.executions
 
 
@@ -85,10 +84,9 @@ def late_json(
     reserved: Sequence[Period] | None,
     stamp: Any,
 ) -> dict[str, Any]:
-    """Return a dictionary with the one key `late`, for the document of a quote. Return an empty dictionary if the class
-    has no late cancellation term.
+    """Return a dictionary with the key `late`, for the document of a quote.
 
-    `amount` is the cost of releasing everything late. `free_until` is computed from the windows found for the quote.
+    The dictionary is empty if the class has no late cancellation term.
     """
     term = price_class.late
     if term is None:
@@ -111,7 +109,7 @@ def late_json(
 
 
 def late_sentence(term: LateCancellation, *, unused: Decimal) -> str:
-    """Return the term as a sentence. `unused`: the share that the class charges for all unused work."""
+    """Return the late cancellation term as a sentence. `unused`: the share charged for unused work."""
     share, rest = share_format(term.share), f"{share_format(unused)} of the list price" if unused else "nothing"
     return (
         f"{TITLE}: reserved time that is not used costs {share} of its price, unless the contract is ended "

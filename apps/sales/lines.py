@@ -8,8 +8,9 @@ from apps.compilation.models import Program
 
 
 class QuoteLine(NamedTuple):
-    """A program and its volume. `expected`: the expected number of executions, if it is below `executions`. `planned`:
-    True if a plan determined `expected`.
+    """A program and its volume.
+
+    `expected`: the expected number of executions. `planned`: True if a plan determined `expected`.
     """
 
     program: Program
@@ -19,7 +20,7 @@ class QuoteLine(NamedTuple):
 
 
 class Quota(NamedTuple):
-    """A quota of tera-operations, for any program in one precision."""
+    """A quota of tera-operations for programs in one precision."""
 
     precision: str
     tera_operations: int

@@ -1,4 +1,4 @@
-"""The loading of programs in quotes and contracts: the bytes sent over the link, and the time before the first item.
+"""The loading of programs, as described in quotes and contracts.
 
 Every window begins with loading, because a device holds one program at a time. No price book charges for loading.
 """
@@ -15,8 +15,9 @@ from apps.sales.request_lines import QuoteRequestLine
 
 
 def loading_json(request_lines: Sequence[QuoteRequestLine], pool: Pool) -> dict[str, Any]:
-    """Return a dictionary with the one key `loading`, for a document. Return an empty dictionary for hosts, for quotas,
-    and for programs that were quoted before loading was taken into account.
+    """Return a dictionary with the key `loading`, for a document.
+
+    The dictionary is empty for hosts, quotas and old programs.
     """
     loads = [request_line.snapshot.load for request_line in request_lines if request_line.snapshot.load is not None]
     if pool.is_host or not loads:

@@ -1,4 +1,4 @@
-"""Quotes, contracts and commitments. A quote's content never changes. Only the usage and the state of a contract change."""
+"""Quotes, contracts and commitments."""
 
 from __future__ import annotations
 
@@ -46,9 +46,7 @@ def _amount(**options: Any) -> models.DecimalField[Any, Any]:
 
 
 class FormName(models.TextChoices):
-    """The ways to sell a volume (G11): a number of executions, a quota of operations for any program, executions in
-    equal parts over a long period, or a fixed number of executions in every interval.
-    """
+    """The forms in which a volume is sold (G11)."""
 
     EXECUTION = "execution", "Per execution"
     QUOTA = "quota", "Raw quota"
@@ -57,7 +55,7 @@ class FormName(models.TextChoices):
 
 
 class Commitment(models.Model):
-    """A commitment to spend at least `minimum` every month, in return for a factor on prices. Its terms never change."""
+    """A commitment to spend at least `minimum` every month, in return for a factor on prices."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="commitments")
@@ -101,19 +99,17 @@ class Commitment(models.Model):
 
     @property
     def starts_at(self) -> datetime:
-        """The start of the commitment's first month."""
         lower: datetime = self.period.lower
         return lower
 
     @property
     def ends_at(self) -> datetime:
-        """The end of the commitment. At this instant, the commitment no longer applies."""
         upper: datetime = self.period.upper
         return upper
 
 
 class QuoteState(models.TextChoices):
-    """The state of a quote. An open quote may have expired: see `is_valid`."""
+    """The stored state of a quote. An open quote may have expired: see `is_valid`."""
 
     OPEN = "open", "Open"
     ACCEPTED = "accepted", "Accepted"
@@ -121,7 +117,7 @@ class QuoteState(models.TextChoices):
 
 
 class Quote(Numbered):
-    """An offer, with its document, the digest of the document, and the end of the price lock."""
+    """An offer with an immutable document and a price lock."""
 
     number_kind = NumberKind.QUOTE
 
@@ -166,8 +162,9 @@ class Quote(Numbered):
 
 
 class ContractState(models.TextChoices):
-    """The states of a contract. `active`: jobs may run. `used`: all executions were used. `ended`: the contract is
-    over, and its unused remainder was released.
+    """The states of a contract.
+
+    `active`: jobs may run. `used`: all executions were used. `ended`: the unused remainder was released.
     """
 
     ACTIVE = "active", "Active"
@@ -176,7 +173,7 @@ class ContractState(models.TextChoices):
 
 
 class Contract(Numbered):
-    """An accepted quote: frozen terms with their digest, a reservation and a hold."""
+    """An accepted quote: frozen terms, a reservation and a hold."""
 
     number_kind = NumberKind.CONTRACT
 
@@ -217,20 +214,18 @@ class Contract(Numbered):
 
     @cached_property
     def book(self) -> PriceBookDocument:
-        """The price book named in the contract's terms. Raises PriceBook.DoesNotExist."""
         return book_of_digest(self.terms["book"]["digest"])
 
     @property
     def not_after(self) -> datetime:
-        """The end of the contract. Nothing may run at or after this instant."""
         return self.ends_at
 
 
 class ContractLine(models.Model):
-    """A program of a contract. `executions` were bought; `taken` of them are reserved by jobs or used.
+    """A program of a contract. `taken`: the executions that jobs have reserved or used.
 
-    A quota buys no executions. Instead, the first job of a program creates a line for it. In such a line, `executions`
-    is null and `facts` is the snapshot of the program at that time.
+    A line of a quota is created by the program's first job. Its `executions` is null, and its `facts` is the snapshot
+    of the program at that time.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -261,14 +256,11 @@ class ContractLine(models.Model):
 
     @property
     def left(self) -> int:
-        """The number of bought executions that no job has reserved; 0 for a quota line."""
         return (self.executions or self.taken) - self.taken
 
 
 class ContractQuota(models.Model):
-    """The operations of a quota contract. `taken`: the operations that jobs have reserved or used, never more than
-    `operations`.
-    """
+    """The operations of a quota contract. `taken`: the operations that jobs have reserved or used."""
 
     contract = models.OneToOneField(Contract, on_delete=models.PROTECT, primary_key=True, related_name="quota")
     precision = models.CharField(max_length=10)
@@ -290,14 +282,11 @@ class ContractQuota(models.Model):
 
     @property
     def left(self) -> int:
-        """The number of operations that no job has reserved."""
         return int(self.operations) - int(self.taken)
 
 
 class BuyingRules(models.Model):
-    """The limits of organisations that have no limits of their own. There is only one row, created when an
-    administrator first sets the limits.
-    """
+    """The general limits, in a single row. The row is created when an administrator first sets the limits."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1, editable=False)
     newcomer_credit = _amount(null=True)  # null: no limit
@@ -317,7 +306,7 @@ class BuyingRules(models.Model):
 
 
 class OrganisationStanding(models.Model):
-    """An organisation as a buyer: its payment method, its approval, and its own limits."""
+    """An organisation as a buyer: payment method, approval and limits."""
 
     organisation = models.OneToOneField(
         Organisation, on_delete=models.PROTECT, primary_key=True, related_name="standing"

@@ -27,9 +27,9 @@ MOST_SECONDS = 10**10
 class QuotaNodeIn(RequestBody):
     """A quota that limits the seconds of device time reserved for the future.
 
-    The quota applies to the organisation (without `project` and `token`), to a project, or to an API token in a
-    project. If `nominal` is null, the quota is removed. If `lending` is null, all unused time is lent. If `borrowing`
-    is null, any time that others lend may be borrowed.
+    The quota applies to an API token in a project, to a project, or (without `project` and `token`) to the
+    organisation. A null `nominal` removes the quota. If `lending` is null, all unused time is lent. If `borrowing` is
+    null, borrowing is unlimited.
     """
 
     project: UUID | None = None
@@ -40,8 +40,9 @@ class QuotaNodeIn(RequestBody):
 
 
 class QuotaNodeOut(Schema):
-    """All durations are exact seconds, as text. `used` includes the use of all nodes below this one. `borrowed` is time
-    lent by other nodes.
+    """All durations are exact seconds, as text.
+
+    `used` includes the use of all nodes below this node. `borrowed` is time lent by other nodes.
     """
 
     name: str
@@ -76,8 +77,9 @@ def _tree(request: HttpRequest, organisation: Any) -> list[dict[str, Any]]:
 
 @router.get("/quota-tree", response=list[QuotaNodeOut], operation_id="quota_tree_get", summary="Quota tree")
 def quota_tree_get(request: HttpRequest) -> list[dict[str, Any]]:
-    """Returns the organisation, its projects and their API tokens, with used and borrowed time. The list is empty if
-    there are no quotas.
+    """Returns the organisation, its projects and their API tokens, with used and borrowed time.
+
+    The list is empty if there are no quotas.
     """
     return _tree(request, organisation_get(request))
 

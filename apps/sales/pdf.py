@@ -1,4 +1,4 @@
-"""PDF documents: one A4 layout for quotes and invoices. The same content always gives the same bytes."""
+"""PDF documents for quotes and invoices. The same content always gives the same bytes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HEAD = ParagraphStyle(
 
 
 class PdfDocument:
-    """A PDF document under construction. All added text is escaped."""
+    """A PDF document under construction. Added text is escaped."""
 
     def __init__(self, *, title: str, footer: str) -> None:
         self.title, self.footer = title, footer
@@ -43,7 +43,7 @@ class PdfDocument:
         self.parts.append(Paragraph(escape(text), _SMALL if small else _BODY))
 
     def code(self, text: str) -> None:
-        """Add a digest or a command in a fixed-width font."""
+        """Add a paragraph in a fixed-width font."""
         self.parts.append(Paragraph(escape(text), _MONO))
 
     def definitions(self, rows: Sequence[tuple[str, str]]) -> None:
@@ -70,8 +70,9 @@ class PdfDocument:
         right: int = 1,
         fine: bool = False,
     ) -> None:
-        """Add a table. The last `right` columns contain figures. `widths` are shares of the page width. `fine` selects
-        small type.
+        """Add a table.
+
+        `widths`: shares of the page width. `right`: the number of right-aligned columns at the end. `fine`: small type.
         """
         first_right, style_of_rows = len(head) - right, _FINE if fine else _BODY
 

@@ -1,4 +1,4 @@
-"""Changes since a plan was made. If a purchase under the plan is refused, the refusal lists these changes."""
+"""Changes in prices and pools since a plan was made."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from apps.timetable.models import Window, WindowState
 
 
 class Changed(NamedTuple):
-    """A change. `what` is "price-book", "pace", "processor", "devices" or "capacity". `sentence` describes the change."""
+    """A change since a plan was made. `what` is "price-book", "pace", "processor", "devices" or "capacity"."""
 
     what: str
     sentence: str
 
 
 def changes_of(plan: Plan, *, pool: Pool, now: datetime) -> list[Changed]:
-    """Return the changes since the plan was made: in prices, and in this pool."""
+    """Return the changes to prices and to this pool since the plan was made."""
     return [*_book(plan, now), *_pool(plan, pool), *_capacity(plan, pool, now)]
 
 
@@ -47,7 +47,6 @@ def _book(plan: Plan, now: datetime) -> list[Changed]:
 
 
 def _pool(plan: Plan, pool: Pool) -> list[Changed]:
-    """Return the changes in power, processor and devices. Old plans did not record the earlier values."""
     before = plan.basis.get("pools", {}).get(pool.slug)
     if before is None:
         return []
@@ -68,7 +67,6 @@ def _pool(plan: Plan, pool: Pool) -> list[Changed]:
 
 
 def _capacity(plan: Plan, pool: Pool, now: datetime) -> list[Changed]:
-    """Return a change if future time on the pool was reserved after the plan was made."""
     rows = Window.objects.filter(
         reservation__pool=pool,
         reservation__created_at__gt=plan.created_at,

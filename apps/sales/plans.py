@@ -18,9 +18,7 @@ from apps.sales.lines import QuoteLine
 
 
 class PlannedWork(NamedTuple):
-    """The work of a plan's candidate for `items` items. `until`: the instant by which the items must be done; None if
-    the plan has no deadline.
-    """
+    """The work of a plan's candidate. `until`: the plan's deadline; None if there is no deadline."""
 
     lines: list[QuoteLine]
     pool: Pool
@@ -32,12 +30,9 @@ class PlannedWork(NamedTuple):
 def plan_lines_get(
     *, organisation: Organisation, plan_id: UUID, items: int | None, candidate: int | None = None
 ) -> PlannedWork:
-    """Return the quote lines of a plan's candidate for `items` items. The defaults are the chosen candidate and the
-    plan's own number of items.
+    """Return the quote lines of a plan's candidate for `items` items. Raises Problem.
 
-    Volumes grow with the number of items. In the worst case, the second program of a cascade processes every item. Its
-    expected volume is the measured share, rounded up. Raises Problem if the plan does not exist or the candidate is not
-    feasible.
+    The defaults are the chosen candidate and the plan's own number of items.
     """
     plan = Plan.objects.filter(organisation=organisation, pk=plan_id).first()
     if plan is None:
@@ -74,8 +69,9 @@ def plan_until_check(until: datetime | None, *, end: datetime | None, now: datet
 
 
 def candidate_of(plan: Plan, number: int | None = None) -> dict[str, Any]:
-    """Return the candidate with this number; the chosen candidate if no number is given. Raises Problem(409) if the
-    candidate does not exist or is not feasible.
+    """Return the candidate with this number. The default is the chosen candidate.
+
+    Raises Problem(409) if the candidate does not exist or is not feasible.
     """
     if number is None:
         if plan.chosen is None:

@@ -1,8 +1,4 @@
-"""Price marks. A form sends back the price that its page showed, so that no quote is made at a price that the customer
-has not seen.
-
-While a page is open, a new price book may come into force, or another tariff hour may begin.
-"""
+"""Price marks. A form sends back the displayed price, so that no quote is made at a price that the customer has not seen."""
 
 from __future__ import annotations
 
@@ -21,15 +17,12 @@ _MARK = re.compile(r"([0-9.]{1,60}) ([A-Z]{3})")
 
 
 def price_mark(amount: Decimal, currency: str) -> str:
-    """Return a net amount with its currency code, such as "5.632 EUR", for a form to send back."""
+    """Return a net amount with its currency code, such as "5.632 EUR"."""
     return f"{decimal_text(amount)} {currency}"
 
 
 def price_check(mark: str, quote: Quote) -> None:
-    """Raise Problem(409), with both prices, if the page showed a price that differs from the quote's.
-
-    Also raise Problem(409) if the form contains no price, because the customer may not have seen one.
-    """
+    """Raise Problem(409) if the form's price mark differs from the quote's price or is missing."""
     if mark == price_mark(quote.worst, quote.currency):
         return
     if not mark:
@@ -53,7 +46,6 @@ def price_check(mark: str, quote: Quote) -> None:
 
 
 def _said(mark: str, amount: Decimal, currency: str) -> tuple[str, str]:
-    """Return both prices for display. If they look the same when rounded, return them with every digit."""
     found, new = _MARK.fullmatch(mark), money_format(amount, currency)
     try:
         shown = decimal_of(found[1], places=AMOUNT_PLACES) if found else None

@@ -1,4 +1,4 @@
-"""Priced requests: lines with their ratings, and the demand for device time. Nothing is reserved or stored."""
+"""Priced requests: lines with their ratings, and the demand for device time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from apps.timetable.selectors import Slot, reservation_preview, windows_tried
 
 @dataclass(frozen=True)
 class Line:
-    """A priced line. `worst` rates the maximum volume and determines the hold. `expected` rates the expected volume."""
+    """A priced line. `worst` rates the maximum volume. `expected` rates the expected volume."""
 
     request_line: QuoteRequestLine
     worst: Rating
@@ -71,30 +71,24 @@ class Priced:
 
     @property
     def worst(self) -> Decimal:
-        """The amount of the hold: the sum of the lines, or the contract minimum if that is higher. This amount is
-        charged if everything is used.
-        """
+        """The amount of the hold."""
         return with_minimum(self.book, exact_sum(line.worst.amount for line in self.lines))
 
     @property
     def expected(self) -> Decimal:
-        """The expected charge, but at least the contract minimum."""
         return with_minimum(self.book, self.expected_lines)
 
     @property
     def expected_lines(self) -> Decimal:
-        """The expected charge for usage alone."""
         return exact_sum(line.expected.amount for line in self.lines if line.expected)
 
     @property
     def minimum(self) -> Rating | None:
-        """The rating of the shortfall to the contract minimum; None if the book has no minimum."""
         amounts = (line.worst.amount for line in self.lines)
         return minimum_rating(self.book, self.lines[0].worst.terms, amounts)
 
     @property
     def demand(self) -> dict[str, Any]:
-        """The demand for device time, as arguments of `reservation_take` and `reservation_preview`."""
         return {
             "pool": self.pool,
             "duration": self.duration,
@@ -107,16 +101,13 @@ class Priced:
 
     @property
     def quantum(self) -> Fraction | None:
-        """The seconds of one execution, which is never split. None if the work is never split between windows: several
-        programs, a quota, or an interval contract.
-        """
+        """The seconds of one execution; None if the work must not be split between windows."""
         if len(self.lines) != 1 or self.form.name in {FormName.QUOTA, FormName.INTERVAL}:
             return None
         return (self.duration - self.setup) / self.lines[0].request_line.executions
 
     @property
     def windows(self) -> tuple[int, ...]:
-        """The maximum numbers of windows to try, smallest first."""
         return windows_tried(self.quantum)
 
     def preview(self, *, now: datetime) -> list[Slot] | None:
@@ -140,9 +131,6 @@ class Priced:
 
     @property
     def demands(self) -> list[dict[str, Any]]:
-        """The demands for device time: one for each equal part of a spread contract, or a single one for all other
-        contracts.
-        """
         schedule = self.lines[0].request_line.schedule
         if self.form.name != FormName.SPREAD or schedule is None:
             return [self.demand]
@@ -172,7 +160,7 @@ def request_lines_price(
     now: datetime,
     form: Form = PER_EXECUTION,
 ) -> Priced:
-    """Price request lines. Raises Problem, with a remedy, if the lines cannot be priced or run."""
+    """Price request lines. Raises Problem if the lines cannot be priced or run."""
     form_check(form, request_lines)
     request_lines = [_scheduled(form, request_line, window) for request_line in request_lines_merge(request_lines)]
     for request_line in request_lines:
@@ -227,7 +215,6 @@ def _line(
 
 
 def _quota_json(snapshot: ProgramSnapshot) -> dict[str, Any]:
-    """Return the description of a quota for documents. `quota_snapshot` reads it back."""
     return {
         "precision": snapshot.precision,
         "operations": snapshot.operations,

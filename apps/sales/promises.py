@@ -1,9 +1,6 @@
-"""The requirements of a plan and the promises of its candidate, as stored in a quote and its contract. Pure functions
-on JSON.
+"""The requirements of a plan and the promises of its candidate, as stored in quotes and contracts.
 
-The entry `promises` of a quote's document has the keys "plan", "items", "number", "required", "candidate" and "data".
-"number" is the number of the candidate, or null for the chosen candidate. "data" is {"metric", "name", "digest"} or
-null. Exact numbers are strings: fractions as "3/4", instants as ISO 8601.
+Pure functions on JSON. Fractions are strings such as "3/4", and instants are strings in ISO 8601.
 """
 
 from __future__ import annotations
@@ -39,8 +36,7 @@ def promises_of(
 ) -> dict[str, Any]:
     """Return the promises of a candidate for `items` items.
 
-    Duration, completion and price are promised for all items of the plan. They are left out if `items` is not the
-    plan's number of items.
+    Duration, completion and price are left out if `items` is not the plan's number of items.
     """
     whole = int(requirements["items"]) == items
     of_all = {"duration", "completion", "price"}
@@ -60,7 +56,7 @@ def promises_of(
 
 
 def promises_settle(document: dict[str, Any]) -> None:
-    """Set the promised completion to the end of the quote's windows and the promised price to the quote's net price."""
+    """Set the promised completion to the end of the quote's windows, and the promised price to the quote's net price."""
     promised = document.get("promises", {}).get("candidate", {})
     if "completion" in promised and document["reservation"]:
         promised["completion"] = max(one["end"] for one in document["reservation"])

@@ -1,7 +1,6 @@
 """Spend caps of projects for quota contracts.
 
-The hold of a quota belongs to no project, because all projects use the quota. Operations that a job reserves count
-against its project's spend cap at once. They are counted here until they are used, then as usage in the ledger.
+Operations that a job reserves count against its project's spend cap at once.
 """
 
 from __future__ import annotations
@@ -22,14 +21,15 @@ from apps.sales.snapshots import ProgramSnapshot
 
 
 def quota_promised(*, organisation_id: UUID, project_id: UUID, currency: str) -> Decimal:
-    """Return the value of the operations that a project's jobs have reserved from quotas but not used yet."""
+    """Return the value of the quota operations that a project's jobs have reserved but not used."""
     promised = quotas_promised(organisation_id=organisation_id, project_id=project_id)
     return promised.get((project_id, currency), Decimal(0))
 
 
 def quotas_promised(*, organisation_id: UUID, project_id: UUID | None = None) -> dict[tuple[UUID, str], Decimal]:
-    """Return the value of reserved but unused quota operations, by project and currency. `project_id`: the only project
-    to include; None for all projects.
+    """Return the value of reserved but unused quota operations, by project and currency.
+
+    `project_id`: the only project to include; None for all projects.
     """
     lines = ContractLine.objects.filter(
         contract__organisation=organisation_id,
@@ -73,11 +73,10 @@ def project_cap_check(
     now: datetime,
     only_promised: bool = False,
 ) -> None:
-    """Raise CapReached if `amount`, together with reservations from quotas, exceeds the project's spend cap. Raise
-    CapMissing if the project has caps in other currencies only.
+    """Raise CapReached if `amount` and the project's quota reservations exceed its spend cap.
 
-    The caller must hold the organisation's lock. `only_promised`: do nothing if the project has no reservations from
-    quotas; the ledger's own check is then sufficient.
+    Raises CapMissing if the project has caps in other currencies only. The caller must hold the organisation's lock.
+    `only_promised`: do nothing if the project has no quota reservations.
     """
     cap = cap_in(caps_like(organisation_id, project_id=project_id), currency=currency)
     if cap is None:

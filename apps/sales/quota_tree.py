@@ -1,14 +1,13 @@
-"""The rules of the quota tree: how much a node may reserve, lend and borrow. Pure functions: no Django, no clock.
+"""The rules of the quota tree: how much a node may reserve, lend and borrow.
 
-Every amount is whole microseconds of device time. A node's *demand* is the sum of its own reservations and, for each
-child, the larger of the child's demand and the amount that the child does not lend (`nominal - lending`). The rules:
+Pure functions: no Django, no clock. Amounts are whole microseconds of device time. The terms are those of Kueue
+cohorts: nominal quota, borrowing limit, lending limit.
+
+A node's *demand* is the sum of its own reservations and, for each child, the larger of the child's demand and the
+amount that the child does not lend (`nominal - lending`). The rules:
 
 - A node's demand is at most its nominal amount plus its borrowing limit.
 - The root's demand is at most its nominal amount.
-
-As a result, all reservations together never exceed the root's nominal amount. Nodes with the same parent borrow at most
-the amount that their siblings lend plus the parent's unassigned amount. The terms are those of Kueue cohorts: nominal
-quota, borrowing limit, lending limit.
 """
 
 from __future__ import annotations
@@ -31,13 +30,12 @@ class Node:
 
     @property
     def kept(self) -> int:
-        """The amount that is never lent, even if it is not used."""
         return 0 if self.lending is None else max(0, self.nominal - self.lending)
 
 
 @dataclass(frozen=True)
 class Use:
-    """The use of a node. `used` includes all nodes below. `demand` also includes the amounts that children do not lend."""
+    """The use of a node and all nodes below. `demand` also includes the amounts that children do not lend."""
 
     used: int
     demand: int
@@ -45,18 +43,16 @@ class Use:
 
     @property
     def borrowed(self) -> int:
-        """The amount by which the demand exceeds the nominal amount."""
         return max(0, self.demand - self.nominal)
 
     @property
     def free(self) -> int:
-        """The unused part of the nominal amount."""
         return max(0, self.nominal - self.demand)
 
 
 @dataclass(frozen=True)
 class Excess:
-    """The node that refuses an addition. `over`: the amount that must be released at this node so that the addition fits."""
+    """The node that refuses an addition. `over`: the amount that must be released at this node to allow the addition."""
 
     node: Node
     use: Use
@@ -85,11 +81,7 @@ def uses(nodes: Sequence[Node], reserved: Mapping[Any, int]) -> dict[Hashable, U
 
 
 def excess(nodes: Sequence[Node], reserved: Mapping[Any, int], added: Mapping[Any, int]) -> Excess | None:
-    """Return the node that refuses the addition; None if all nodes allow it.
-
-    Only nodes whose demand grows are checked. A node that is already over its limit therefore does not refuse unrelated
-    additions.
-    """
+    """Return the node that refuses the addition; None if all nodes allow the addition."""
     before = uses(nodes, reserved)
     after = uses(nodes, {key: reserved.get(key, 0) + added.get(key, 0) for key in {*reserved, *added}})
     for node in _bottom_up(nodes):
@@ -119,7 +111,7 @@ def _bottom_up(nodes: Sequence[Node]) -> list[Node]:
 
 
 def set_fault(nodes: Sequence[Node]) -> str:
-    """Return a sentence that says why the nodes are not a valid tree; empty if the tree is valid."""
+    """Return the reason why the nodes are not a valid tree; empty if the tree is valid."""
     known = {node.key: node for node in nodes}
     given: defaultdict[Hashable, int] = defaultdict(int)
     for node in nodes:

@@ -1,8 +1,6 @@
-"""The late release of a contract's unused work, and its transfer to an amendment.
+"""The late release of a contract's unused work, and the transfer of this work to an amendment.
 
-The stored terms, the reserved time, the usage and the hour of the release determine which unused executions are late
-(`apps/pricing/rating/late.py`). Late executions are charged when the contract closes. At the end of a contract, all
-unused work is late, so letting time pass is never cheaper than releasing it.
+At the end of a contract, all unused work is late. Letting time pass is therefore never cheaper than releasing it.
 """
 
 from __future__ import annotations
@@ -38,8 +36,9 @@ from apps.timetable.selectors import periods_reserved
 
 @dataclass(frozen=True)
 class Takeover:
-    """The work of a quote that amends a contract: its pool and its start. `lines`: for each program, the number of
-    executions and the price of one late execution.
+    """The work of a quote that amends a contract.
+
+    `lines`: for each program, the number of executions and the price of one late execution.
     """
 
     pool: str
@@ -49,8 +48,9 @@ class Takeover:
 
 @dataclass(frozen=True)
 class Release:
-    """Late executions by program, or late operations for a quota. `late`: the number to charge. `carried`: the number
-    that the amendment takes over.
+    """The late executions of each program, or late operations for a quota.
+
+    `late`: the number to charge. `carried`: the number that the amendment takes over.
     """
 
     late: Mapping[str, int] = field(default_factory=dict)
@@ -60,9 +60,7 @@ class Release:
 def release_of(
     contract: Contract, *, now: datetime, usage: ContractUsage | None = None, takeover: Takeover | None = None
 ) -> Release:
-    """Return the late executions if the contract closes at `now`. The result is empty if the contract is closed or has
-    no late cancellation term.
-    """
+    """Return the late executions if the contract closes at `now`."""
     term = late_term(contract.terms)
     if term is None or contract.state != ContractState.ACTIVE:
         return Release()
@@ -75,8 +73,9 @@ def release_of(
 
 
 def late_due(contract: Contract, *, closed_at: datetime, carried: Mapping[str, int]) -> Decimal:
-    """Return the late cancellation charge of a contract that closed at `closed_at`. `carried`: the executions that its
-    amendment took over, which are not charged.
+    """Return the late cancellation charge of a contract that closed at `closed_at`.
+
+    `carried`: the executions that the amendment took over, which are not charged.
     """
     term = late_term(contract.terms)
     if term is None:
@@ -89,10 +88,6 @@ def late_due(contract: Contract, *, closed_at: datetime, carried: Mapping[str, i
 
 
 def _late(contract: Contract, term: LateCancellation, released: datetime, usage: ContractUsage) -> dict[str, int]:
-    """Count the late executions of each program from the contract's windows.
-
-    Unused executions that the contract took over as late from an earlier contract are always counted.
-    """
     unused = unused_counted(contract, usage)
     counts = late_counts(
         list(unused.values()),
@@ -108,8 +103,9 @@ def _late(contract: Contract, term: LateCancellation, released: datetime, usage:
 
 
 def release_free_until(contract: Contract, usage: ContractUsage) -> datetime | None:
-    """Return the instant before which the contract can be ended without a late charge, if nothing more is used. Return
-    None if some of the work is already late, or if no work can become late.
+    """Return the instant before which the contract can be ended without a late charge.
+
+    Return None if some work is already late, or if no work can become late.
     """
     term = late_term(contract.terms)
     if term is None or contract.terms.get("amends", {}).get("carried"):
@@ -120,7 +116,7 @@ def release_free_until(contract: Contract, usage: ContractUsage) -> datetime | N
 
 
 def unused_counted(contract: Contract, usage: ContractUsage) -> dict[str, Unused]:
-    """Return the unused executions to which late cancellation applies, with their device time, for each program."""
+    """Return each program's unused executions to which late cancellation applies."""
     request_lines, is_host = request_lines_of(contract.terms), contract.terms["pool"]["kind"] == PoolKind.HOST
     each = seconds_each(request_lines, Fraction(contract.quote.document["device_seconds"]), is_host=is_host)
     left = {line.program_digest: line.unused for line in usage.lines}
@@ -167,10 +163,10 @@ def rest_rating(
     late: bool = False,
     book: PriceBookDocument | None = None,
 ) -> Rating:
-    """Rate `count` unused executions of a line, or operations for a quota, under the frozen terms.
+    """Rate `count` unused executions of a line, or operations for a quota.
 
-    `unused`: rate them as reserved but not used; otherwise, rate them as if they were used. `late`: rate the additional
-    charge for a late release. `book`: the contract's price book, if the caller has already read it.
+    `unused`: rate reserved but unused work. `late`: rate the additional charge for a late release. `book`: the
+    contract's price book, if already read.
     """
     line = terms_line(contract, program_digest)
     snapshot = snapshot_of_line(line)
@@ -180,18 +176,10 @@ def rest_rating(
 
 
 def _stays(contract: Contract, takeover: Takeover, late_before: datetime) -> bool:
-    """Return True if the amendment is on the contract's pool and begins before `late_before`, the first instant whose
-    time can be released free of charge. Otherwise, the contract's time is released.
-    """
     return takeover.pool == contract.pool.slug and takeover.start < late_before
 
 
 def _taken_over(contract: Contract, digest: str, count: int, takeover: Takeover) -> int:
-    """Return the number of late executions of a program that the amendment takes over.
-
-    The amendment takes over as many as it has room for, provided that their late release costs at least as much under
-    the amendment as under the contract. Otherwise, it takes over none.
-    """
     if digest not in takeover.lines or not count:
         return 0
     held, amount = takeover.lines[digest]

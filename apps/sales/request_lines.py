@@ -20,8 +20,8 @@ from apps.sales.snapshots import ProgramSnapshot, snapshot_of_line
 class QuoteRequestLine:
     """One program with its volume: at most `executions`, of which `expected` are expected to run.
 
-    `planned`: True if a plan measured the expected volume, False if the customer chose it. `measured`: True if the
-    customer pays for measured counts, up to the worst case.
+    `planned`: True if a plan determined the expected volume. `measured`: True if the customer pays for measured counts,
+    up to the worst case.
     """
 
     snapshot: ProgramSnapshot
@@ -35,11 +35,7 @@ class QuoteRequestLine:
 
     @property
     def counted(self) -> int:
-        """The number of executions, or operations of a quota, to which late cancellation applies.
-
-        Executions that a plan reserves beyond its expected volume are not counted, because the customer did not choose
-        them.
-        """
+        # Executions beyond a plan's expected volume do not count, because the customer did not choose them.
         if self.snapshot.is_quota:
             return self.snapshot.operations
         return self.expected if self.planned else self.executions
@@ -63,7 +59,7 @@ def request_line_of(line: dict[str, Any], *, planned: bool = False) -> QuoteRequ
 def request_lines_measured(request_lines: Sequence[QuoteRequestLine], pool: Pool) -> list[QuoteRequestLine]:
     """Return the lines, with `measured` set for each program whose cost depends on its data.
 
-    Raises Problem if there is no such program, or if the pool is a host.
+    Raises Problem if no program's cost depends on its data, or if the pool is a host.
     """
     if pool.is_host:
         raise Problem(
@@ -95,8 +91,9 @@ def window_of_document(document: dict[str, Any]) -> Window:
 
 
 def request_lines_merge(request_lines: Sequence[QuoteRequestLine]) -> list[QuoteRequestLine]:
-    """Merge lines of the same program by adding their volumes. Raises Problem if there are no lines, or if a program's
-    expected volume exceeds its maximum.
+    """Merge lines of the same program by adding their volumes.
+
+    Raises Problem if there are no lines, or if an expected volume exceeds its maximum.
     """
     if not request_lines:
         raise Problem(422, "Nothing to price", "Name at least one program and its executions.", kind="nothing-to-price")

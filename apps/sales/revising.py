@@ -1,6 +1,4 @@
-"""Plan the remainder of a contract again. The result is a new plan and its differences from the contract; nothing is
-applied here.
-"""
+"""Plan the remainder of a contract again, and compare the new plan with the contract."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ NONE = "none"
 
 @dataclass(frozen=True)
 class Change:
-    """A difference between a contract and its new plan: exact values, and texts for display."""
+    """A difference between a contract and its new plan."""
 
     name: str
     title: str
@@ -42,7 +40,6 @@ class Change:
 
     @property
     def differs(self) -> bool:
-        """True if the values differ."""
         return self.before != self.after
 
     def to_json(self) -> dict[str, str]:
@@ -51,12 +48,9 @@ class Change:
 
 
 def contract_plan_again(*, contract: Contract, actor: User, now: datetime) -> Plan:
-    """Make a new plan for the unused items of a contract, with the requirements of its plan. The contract's end is the
-    deadline.
+    """Make a new plan for the unused items of a contract. The contract does not change.
 
-    Nothing changes until a quote that amends the contract is accepted. The acceptance ends the contract and releases
-    its windows, so the plan treats these windows as free. Raises Problem(409) if the contract is over, has no plan or
-    has no unused items, or if the model of its plan was deleted.
+    Raises Problem(409) if the contract is over, has no plan or no unused items, or if the plan's model was deleted.
     """
     amendment_check(contract, now=now)
     plan = _plan_of(contract)
@@ -87,7 +81,7 @@ def contract_plan_again(*, contract: Contract, actor: User, now: datetime) -> Pl
 
 
 def items_left(contract: Contract, plan: Plan) -> int:
-    """Return the number of unused items, computed from the first program, which processes every item."""
+    """Return the number of unused items."""
     rows = _candidate(contract, plan)["lines"]
     unused = {line.snapshot.program_id: line.unused for line in contract_usage(contract).lines}
     first = unused.get(rows[0]["program"], 0)
@@ -102,9 +96,7 @@ def revision_of(plan: Plan) -> Contract | None:
 
 
 def difference_of(contract: Contract, plan: Plan) -> list[Change]:
-    """Return the differences between the contract and the new plan in cost, promises and windows. The list is empty if
-    no candidate is feasible.
-    """
+    """Return the differences between the contract and the new plan; empty if no candidate is feasible."""
     old_plan = _plan_of(contract)
     if plan.chosen is None or old_plan is None:
         return []

@@ -1,4 +1,4 @@
-"""Automatic reviews of contracts. A review plans the remainder of a contract again."""
+"""Automatic reviews of contracts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from apps.planner.models import Plan
 
 
 class ContractReview(models.Model):
-    """The last review of a contract that was bought from a plan. Nothing is applied automatically.
+    """The last review of a contract that was bought from a plan.
 
-    If the review found a better plan, `proposed` is that plan and `reason` says why it is better. The contract is then
-    not reviewed again.
+    If the review found a better plan, `proposed` is the plan and `reason` explains why it is better.
     """
 
     contract = models.OneToOneField("sales.Contract", on_delete=models.PROTECT, primary_key=True, related_name="review")

@@ -1,4 +1,4 @@
-"""Demo data: approve the demo organisation, so that it can buy without a card and reserve a whole pool."""
+"""Demo data for sales."""
 
 from __future__ import annotations
 

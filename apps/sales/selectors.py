@@ -34,10 +34,7 @@ LATE = ExpressionWrapper(Q(billed_operations=0) & ~Q(model_name=MINIMUM), output
 
 @dataclass(frozen=True)
 class LineUsage:
-    """One line of a contract: the volumes bought, reserved and used, with quoted and actual amounts.
-
-    `unit` says whether `executions`, `taken` and `used` count executions of the program or operations of any program.
-    """
+    """One line of a contract: the volumes bought, reserved and used, with quoted and actual amounts."""
 
     number: int
     snapshot: ProgramSnapshot
@@ -52,12 +49,10 @@ class LineUsage:
 
     @property
     def unused(self) -> int:
-        """The volume that was bought but not used."""
         return self.executions - self.used
 
     @property
     def difference(self) -> Decimal:
-        """The actual amount minus the quoted amount."""
         return subtract(self.actual, self.quoted)
 
 
@@ -75,12 +70,10 @@ class ContractUsage:
 
     @property
     def difference(self) -> Decimal:
-        """The actual amount minus the quoted amount."""
         return subtract(self.actual, self.quoted)
 
     @property
     def share_used(self) -> Fraction:
-        """The share of the bought volume that was used, from 0 to 1."""
         bought = sum(line.executions for line in self.lines)
         return Fraction(sum(line.used for line in self.lines), bought)
 
@@ -109,11 +102,9 @@ def quote_shared(token: str, *, now: datetime) -> Quote | None:
 
 
 def terms_line(contract: Contract, program_digest: str) -> dict[str, Any]:
-    """Return the frozen line of a program in the contract's terms. Raises Problem if the program is not in the
-    contract.
+    """Return the frozen line of a program in the contract's terms.
 
-    For a program that draws from a quota, return the quota's line with the program's own snapshot, which was taken at
-    its first job.
+    Raises Problem if the program is not in the contract.
     """
     for line in contract.terms["lines"]:
         if snapshot_of_line(line).digest == program_digest:
@@ -132,12 +123,12 @@ def terms_line(contract: Contract, program_digest: str) -> dict[str, Any]:
 
 
 def contract_class(contract: Contract) -> PriceClass:
-    """Return the class of service of a contract, as its own price book defines it."""
+    """Return the class of service of a contract, as defined in the contract's price book."""
     return contract.book.price_class(contract.klass)
 
 
 def contract_allowed(contract: Contract, now: datetime, duration: Fraction | None = None) -> Limits:
-    """Return the limits within which the contract's class allows unused work to be placed, starting from `now`.
+    """Return the limits within which unused work may be placed from `now` on.
 
     `duration`: the seconds of the work; the default is the device time of the whole contract.
     """
@@ -159,7 +150,7 @@ def contract_duration(contract: Contract) -> Fraction:
 
 
 def quota_programs(contract: Contract) -> list[tuple[Program, int]]:
-    """Return the programs that can draw from a quota, ordered by name. Each comes with the number of executions left."""
+    """Return the programs that can draw from a quota, with the number of executions left, ordered by name."""
     quota, processor = contract.quota, contract.pool.processor
     rows = Program.objects.filter(
         organisation_id=contract.organisation_id,
@@ -184,12 +175,12 @@ def draw_operations(contract: Contract, snapshot: ProgramSnapshot) -> int:
 
 
 def contract_usage(contract: Contract) -> ContractUsage:
-    """Return the usage of a contract: the work bought, reserved and used in each line, with quoted and actual amounts."""
+    """Return the usage of a contract."""
     return contract_usages([contract])[contract.id]
 
 
 def contract_usages(contracts: Sequence[Contract]) -> dict[UUID, ContractUsage]:
-    """Return the usage of each contract, by contract id. Only four queries are made."""
+    """Return the usage of each contract, by contract id."""
     ids = [contract.id for contract in contracts]
     quotas = {row.contract_id: row for row in ContractQuota.objects.filter(contract__in=ids)}
     sums = _usage_sums(ids, quotas=set(quotas))
@@ -209,9 +200,7 @@ def contract_usages(contracts: Sequence[Contract]) -> dict[UUID, ContractUsage]:
 
 @dataclass
 class _UsageSums:
-    """Charges of contracts, by kind. `used` maps (contract, program) to (quantity, amount); for a quota, the program is
-    an empty text.
-    """
+    # `used` maps (contract, program) to (quantity, amount); the program of a quota is an empty text.
 
     used: dict[tuple[UUID, str], tuple[int, Decimal]] = field(default_factory=dict)
     breakage: dict[UUID, list[Decimal]] = field(default_factory=dict)
@@ -220,7 +209,6 @@ class _UsageSums:
 
 
 def _usage_sums(ids: Sequence[UUID], *, quotas: set[UUID]) -> _UsageSums:
-    """Sum the usage of contracts by kind, in one query. Quantities are operations for quotas and executions for programs."""
     rows = UsageSum.objects.filter(contract_id__in=ids).annotate(lacking=LACKING, is_late=LATE)
     groups = rows.values("contract_id", "program_digest", "unused", "lacking", "is_late")
     sums = _UsageSums()
@@ -262,9 +250,7 @@ def _line_usages(
 
 
 def version_keep_reason(version: ModelVersion) -> str | None:
-    """Return the reason why a model file must be kept; None if it may be deleted. A file is kept while an active
-    contract runs a program made from it.
-    """
+    """Return the reason why a model file must be kept; None if the file may be deleted."""
     contract = Contract.objects.filter(state=ContractState.ACTIVE, lines__program__model_version=version).first()
     if contract is None:
         return None

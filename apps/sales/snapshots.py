@@ -1,4 +1,4 @@
-"""Snapshots of programs in quotes. A snapshot is taken once, so that later changes to a program never change a price."""
+"""Snapshots of programs in quotes. Later changes to a program do not change the price."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from apps.pricing.rating import Counts
 
 @dataclass(frozen=True)
 class ProgramSnapshot:
-    """A compiled program, in the form in which a quote line stores it.
+    """A compiled program, as stored in a quote line.
 
-    `cycles` is the initiation interval: how long one execution occupies the device. `latency_cycles` is the time until
-    its result.
+    `cycles`: the initiation interval. `latency_cycles`: the time from the start of an execution to its result.
     """
 
     program_id: str
@@ -43,29 +42,23 @@ class ProgramSnapshot:
 
     @property
     def counts(self) -> Counts:
-        """The counts of one execution, for rating."""
         return Counts(operations=self.operations, cycles=self.cycles)
 
     @property
     def is_quota(self) -> bool:
-        """True if this is a quota of operations, not a program."""
         return not self.digest
 
     @property
     def seconds(self) -> Fraction:
-        """The device time of one execution in a stream, in seconds."""
         return Fraction(self.cycles, self.clock_hz)
 
     @property
     def first_seconds(self) -> Fraction:
-        """The additional device time of the first execution in a stream, in seconds."""
         return Fraction(max(self.latency_cycles - self.cycles, 0), self.clock_hz)
 
     @property
     def load_seconds(self) -> Fraction:
-        """The time to load the program, in seconds. Each window loads it once. 0 for old quotes, whose windows have no
-        loading time.
-        """
+        """The time to load the program, in seconds; 0 for old quotes."""
         return Fraction(self.load_cycles, self.clock_hz)
 
     @property
@@ -74,9 +67,7 @@ class ProgramSnapshot:
         return 0 if self.load is None else self.load["cycles_in"]
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON, from which `from_json` makes an equal object. The key `load` is left out if its value is
-        None.
-        """
+        """Return plain JSON. The key `load` is left out if its value is None."""
         return {name: value for name, value in asdict(self).items() if name != "load" or value is not None}
 
     @staticmethod
@@ -112,7 +103,7 @@ def snapshot_of(program: Program) -> ProgramSnapshot:
 
 
 def quota_snapshot(quota: dict[str, Any]) -> ProgramSnapshot:
-    """Return the snapshot that represents a quota in its line: operations without cycles."""
+    """Return the snapshot that represents a quota."""
     return ProgramSnapshot(
         program_id="",
         digest="",
@@ -141,5 +132,5 @@ def snapshot_of_line(line: dict[str, Any]) -> ProgramSnapshot:
 
 
 def project_uuid(snapshot: ProgramSnapshot) -> UUID | None:
-    """Return the id of the program's project; None for a quota, which belongs to no project."""
+    """Return the id of the program's project; None for a quota."""
     return UUID(snapshot.project_id) if snapshot.project_id else None

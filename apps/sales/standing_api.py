@@ -31,8 +31,10 @@ BUY = requires(Scope.BUY, roles=BUYING)
 
 
 class StandingRequestIn(RequestBody):
-    """`quote` defines the work. `most` is the maximum price, which is set aside at once. `until` is the latest finish;
-    the default is the end of the quote's window. `pools` lists the allowed pools; the default is the quote's pool.
+    """`quote` defines the work. `most` is the maximum price, which is set aside at once.
+
+    `until` is the time by which the work must finish; the default is the end of the quote's window. `pools` lists the
+    allowed pools; the default is the quote's pool.
     """
 
     quote: UUID
@@ -86,7 +88,10 @@ class PlaceOut(Schema):
 
 
 class StandingDetailOut(StandingRequestOut):
-    """The request becomes protected at `protected_at`. From then on, only this request may use the time that it claims."""
+    """The request becomes protected at `protected_at`.
+
+    From then on, other requests may not use the time that this request claims.
+    """
 
     protected_at: datetime
     places: list[PlaceOut]
@@ -120,8 +125,9 @@ def standing_get(request: HttpRequest, pk: UUID) -> StandingRequest:
 )
 @idempotent
 def standing_file(request: HttpRequest, payload: StandingRequestIn) -> tuple[int, StandingRequest]:
-    """Sets `most` aside. The request is served as soon as there is room at a price of at most `most`. If the request
-    ends without being served, the amount is released.
+    """Sets `most` aside. The request is served as soon as there is room at a price of at most `most`.
+
+    If the request ends without being served, the amount is released.
     """
     quote, principal = org_object_get(request, Quote, pk=payload.quote, roles=BUYING), principal_get(request)
     return 201, services.standing_file(

@@ -1,4 +1,4 @@
-"""Standing requests, and the nodes of the quota tree. A standing request waits for room and has a hold."""
+"""Standing requests, and the nodes of the quota tree."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ class StandingState(models.TextChoices):
 
 
 class StandingRequest(models.Model):
-    """A request to buy the work of a quote on one of `pools`, for at most `most`, finished before `until`.
+    """A request to buy the work of a quote on one of `pools`, for at most `most`.
 
-    The price in `quote` is not used. `waits_until` is the first instant at which it is too late to serve the request.
-    In the ledger, the request's hold has the request's id in place of a contract's id.
+    `waits_until` is the first instant at which it is too late to serve the request.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -89,21 +88,19 @@ class StandingRequest(models.Model):
 
     @property
     def pk_text(self) -> str:
-        """The id as text."""
         return str(self.pk)
 
     @property
     def is_waiting(self) -> bool:
-        """True if the request can still be served or withdrawn."""
         return self.state == StandingState.WAITING
 
 
 class QuotaNode(models.Model):
-    """The device time that an organisation, one of its projects, or an API token in a project may reserve in advance.
+    """The device time that an organisation, a project, or an API token in a project may reserve in advance.
 
-    All amounts are microseconds of reserved time that has not passed. `lending_us`: the unused time that siblings may
-    borrow; null for all of it. `borrowing_us`: the time that the node may borrow; null for all time that others lend.
-    The organisation's own node has no project and no token.
+    All amounts are microseconds of future reserved time. `lending_us`: the unused time that siblings may borrow; null
+    for all of it. `borrowing_us`: the time that the node may borrow; null for no limit. The organisation's own node has
+    no project and no token.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

@@ -1,4 +1,4 @@
-"""The work of a standing request, as arguments for quoting, and the right of its filer to buy."""
+"""Quote the work of a standing request, and check the filer's right to buy."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ PERIODIC = {FormName.SPREAD, FormName.INTERVAL}  # the period is part of the wor
 
 
 def quote_arguments(quote: Quote) -> dict[str, Any]:
-    """Return the arguments `lines`, `form` and `measured` that `quote_create` needs to quote the same work. Raises
-    Problem if the quote was altered, or if a program no longer exists.
+    """Return the arguments with which `quote_create` quotes the same work.
+
+    Raises Problem if the quote was altered, or if a program no longer exists.
     """
     if digest_of(quote.document) != quote.digest:
         raise Problem(409, "Quote altered", "The stored quote was altered after it was made.", kind="quote-altered")
@@ -55,16 +56,12 @@ def _line(program: Program, request_line: QuoteRequestLine, form: Form) -> Quote
 
 
 def waits_until(quote: Quote, until: datetime) -> datetime:
-    """Return the first instant at which it is too late to serve the request. Work for a fixed period must be sold
-    before that period begins.
-    """
+    """Return the first instant at which it is too late to serve the request."""
     return min(until, window_of_document(quote.document).start) if quote.form in PERIODIC else until
 
 
 def missing_right(request: StandingRequest, *, now: datetime) -> str:
-    """Return the reason why the person or the API token that filed the request may not buy now; empty if the purchase
-    is allowed.
-    """
+    """Return the reason why the filer of the request may not buy now; empty if the purchase is allowed."""
     user: User = request.filed_by
     member = Membership.objects.filter(user=user, organisation=request.organisation_id, role__in=BUYING)
     if not user.is_active or not member.exists():

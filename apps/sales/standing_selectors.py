@@ -1,4 +1,4 @@
-"""Queries for standing requests: their positions, and how long the work of a quote would wait."""
+"""Queries for standing requests."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ from apps.timetable.instants import instant_of, micros_of
 
 
 class Place(NamedTuple):
-    """The position of a request on one pool, from 1 to `waiting`. `protected`: True if only this request may use the
-    time that it claims.
-    """
+    """The position of a request on one pool, from 1 to `waiting`. `protected`: True if the request is protected."""
 
     pool: str
     position: int
@@ -34,9 +32,7 @@ class Place(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """The time that a quote's work would wait for room, according to the present timetable. `start` and `seconds` are
-    None if there is no room.
-    """
+    """The expected wait of a quote's work. `start` and `seconds` are None if there is no room."""
 
     pool: str
     start: datetime | None
@@ -71,7 +67,7 @@ def protected_at(request: StandingRequest) -> datetime:
 
 
 def wait_of(quote: Quote, *, now: datetime) -> Wait | None:
-    """Return how long a quote's work would wait for room on its pool, according to the present timetable.
+    """Return how long a quote's work would wait for room on its pool.
 
     Return None if there is room in the quote's window, or if the work cannot wait or cannot be priced.
     """

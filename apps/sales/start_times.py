@@ -1,7 +1,6 @@
-"""Possible start hours in the coming days with their prices, and the cheapest of them.
+"""The possible start hours in the coming days, with prices.
 
-Besides the chosen class, only classes whose price depends on the hour are tried. The other classes cost the same at any
-time and are listed as alternatives. Nothing is reserved. Free time is read once for all hours.
+Besides the chosen class, only classes whose price depends on the hour are tried. Nothing is reserved.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class StartTime:
-    """A possible start within `hour`: the class, the start instant, the window to request, and the price."""
+    """A possible start within `hour`, with its class, window and price."""
 
     hour: datetime
     klass: str
@@ -58,9 +57,7 @@ class StartTime:
 
 @dataclass(frozen=True)
 class Horizon:
-    """The data that are read once for all hours: the tariff's spans from `now` to `end`, and the free time of every
-    device.
-    """
+    """The data for all hours: the tariff's spans from `now` to `end`, and the free time of every device."""
 
     now: datetime
     end: datetime
@@ -89,10 +86,9 @@ class Horizon:
 
 
 def start_times_of(priced: Priced, *, zone: str, now: datetime, days: int = DAYS) -> list[StartTime]:
-    """Return, for each local hour in which the work can begin, the start in the cheapest class. `zone` is the time
-    zone.
+    """Return the cheapest start in each local hour in which the work can begin.
 
-    Hours without free time are left out. Work that is spread over a period has no start hours.
+    `zone`: the time zone. Hours without free time are left out.
     """
     if priced.form.name in {FormName.SPREAD, FormName.INTERVAL} or priced.duration > days * 86_400:
         return []
@@ -108,8 +104,9 @@ def start_times_of(priced: Priced, *, zone: str, now: datetime, days: int = DAYS
 
 
 def start_times_cheapest(starts: Iterable[StartTime], *, zone: str) -> list[StartTime]:
-    """Return a short list of starts that cost less than the chosen one. Each class and day has at most one start: the
-    cheapest, or the earliest of equally cheap ones.
+    """Return a short list of starts that cost less than the chosen start, cheapest first.
+
+    Each class and local day has at most one start.
     """
     first: dict[tuple[str, Any], StartTime] = {}
     local = zone_of(zone)
@@ -128,7 +125,6 @@ def _depends(price_class: PriceClass) -> bool:
 
 
 def _hours(now: datetime, days: int, zone: str) -> Iterator[datetime]:
-    """Yield the next full hours in the zone's local time, as instants in UTC."""
     first = now.astimezone(zone_of(zone)).replace(minute=0, second=0, microsecond=0).astimezone(UTC) + HOUR
     return (first + number * HOUR for number in range(days * 24))
 
@@ -142,9 +138,6 @@ def _horizon(priced: Priced, *, now: datetime, days: int) -> Horizon:
 def _start(
     priced: Priced, one: PriceClass, hour: datetime, horizon: Horizon, prices: dict[tuple[str, str], Decimal]
 ) -> StartTime | None:
-    """Return the earliest start within `hour` for work in this class of service, with its price; None if the work
-    cannot begin in that hour.
-    """
     end = min(_window_end(priced, one, hour), horizon.end, horizon.now + LONGEST_WINDOW)
     allowed = horizon.off_peak(hour, end) if one.off_peak_only else None
     if allowed is not None and (not allowed or allowed[0][0] >= hour + HOUR):
@@ -159,9 +152,6 @@ def _start(
 
 
 def _window_end(priced: Priced, one: PriceClass, hour: datetime) -> datetime:
-    """Return the end of the window. In a time-of-use class, the window is the fewest whole hours in which the work
-    fits. In any other class, it is one week, or less if the class has a start or finish limit.
-    """
     if one.time_of_use:
         return hour + max(ceil(priced.duration / 3600), 1) * HOUR
     end = hour + timedelta(days=DAYS)
@@ -176,9 +166,6 @@ def _window_end(priced: Priced, one: PriceClass, hour: datetime) -> datetime:
 def _placed(
     priced: Priced, hour: datetime, end: datetime, allowed: Sequence[Interval] | None, horizon: Horizon
 ) -> datetime | None:
-    """Return the instant at which the work would begin; None if it cannot begin within the hour. Work is split only if
-    it is longer than every allowed period.
-    """
     first, last = allowed[0] if allowed else (hour, end)
     length = ceil(priced.duration * 10**6)
     begins = _earliest(horizon, micros_of(max(first, hour)), micros_of(min(last, end)), length)
@@ -189,7 +176,6 @@ def _placed(
 
 
 def _earliest(horizon: Horizon, left: int, right: int, length: int) -> int | None:
-    """Return the earliest start of `length` free microseconds in [left, right) on any device; None if there is none."""
     starts = (
         max(free.start, left)
         for slots in horizon.free.values()
@@ -202,7 +188,6 @@ def _earliest(horizon: Horizon, left: int, right: int, length: int) -> int | Non
 def _earliest_divided(
     priced: Priced, hour: datetime, end: datetime, allowed: Sequence[Interval] | None, horizon: Horizon
 ) -> int | None:
-    """Return the earliest start of work that is split into several windows; None if the work does not fit."""
     if priced.quantum is None:
         return None
     demand = Demand(priced.duration, hour, end, allowed, priced.setup, priced.quantum, WINDOWS_MAX)
@@ -213,7 +198,6 @@ def _earliest_divided(
 def _bound(
     one: PriceClass, hour: datetime, end: datetime, allowed: Sequence[Interval] | None, horizon: Horizon
 ) -> datetime:
-    """Return the instant that determines the tariff of the window (see `limits.tariff_instant`)."""
     if allowed is not None:
         return allowed[0][0]
     return horizon.dearest(hour, end) if one.time_of_use else hour
@@ -222,7 +206,6 @@ def _bound(
 def _price(
     priced: Priced, one: PriceClass, instant: datetime, horizon: Horizon, prices: dict[tuple[str, str], Decimal]
 ) -> Decimal:
-    """Return the price. It depends only on the class and the tariff period, so each combination is rated once."""
     key = (one.name, horizon.period_at(instant))
     if key not in prices:
         lines = exact_sum(

@@ -33,5 +33,5 @@ def standing_serve(*, pool: str) -> int:
 
 @shared_task(name="apps.sales.tasks.standing_sweep", queue="default")
 def standing_sweep() -> int:
-    """End expired requests, and serve every pool, in case released time was not reported."""
+    """End expired requests, and serve every pool that has waiting requests."""
     return standing_serve_all(now=timezone.now())

@@ -1,4 +1,4 @@
-"""The usage of a contract by local day: the totals of every day, and the rows of one day."""
+"""The usage of a contract by local day."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 @dataclass(frozen=True)
 class UsageDay:
-    """The usage of a contract on one local day. `rows`: the number of usage rows. A charge without usage has no
-    operations.
-    """
+    """The usage of a contract on one local day. `rows`: the number of usage rows."""
 
     date: date
     executions: int
@@ -37,10 +35,9 @@ class UsageDay:
 
 
 def usage_days(contract: Contract, *, zone: str) -> list[UsageDay]:
-    """Return the local days with usage or other charges, newest first. Only one query is made.
+    """Return the local days with usage or other charges, newest first.
 
-    Only work that ran counts as executions. Charges for unused work, late cancellation and the contract minimum have no
-    executions.
+    Only work that ran counts as executions.
     """
     ran = Q(unused=False, billed_operations__gt=0)
     rows = (
@@ -68,7 +65,7 @@ def usage_day_rows(contract: Contract, day: date, *, zone: str) -> QuerySet[Usag
 
 
 def day_bounds(day: date, zone: str) -> tuple[datetime, datetime]:
-    """Return a local day as [start, end). It has 23 or 25 hours if the clocks change on that day."""
+    """Return a local day as [start, end)."""
     local = zone_of(zone)
     following = day + timedelta(days=1)
     return datetime(day.year, day.month, day.day, tzinfo=local), datetime(
@@ -77,9 +74,7 @@ def day_bounds(day: date, zone: str) -> tuple[datetime, datetime]:
 
 
 def day_read(text: str) -> date | None:
-    """Read a day such as 2026-11-30 from a query string. Return None if the text is not a day, or if its year is out of
-    range.
-    """
+    """Parse a day such as 2026-11-30. Return None if the day is invalid or its year is out of range."""
     if not _DAY.fullmatch(text):
         return None
     try:

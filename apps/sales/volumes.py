@@ -1,4 +1,4 @@
-"""The forms in which a volume is sold (G11), as used in requests and documents."""
+"""The forms in which a volume is sold (G11)."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ MOST_PARTS = 62
 class Form:
     """The form in which a volume is sold.
 
-    For the forms `spread` and `interval`, `every` is the length of a part or an interval in seconds. A line of an
-    interval contract states the executions of one interval. A line of a spread contract states the whole volume, which
-    is divided into equal parts.
+    `every`: the length in seconds of a part (spread) or of an interval.
     """
 
     name: str = FormName.EXECUTION
@@ -47,7 +45,7 @@ PER_EXECUTION = Form()
 
 
 def forms_offered(book: PriceBookDocument) -> list[dict[str, Any]]:
-    """Return the forms in which programs are sold, each with its meaning and its price under this book."""
+    """Return the forms in which programs are sold, with their meanings and prices."""
     guaranteed = [one for one in book.classes.values() if one.unused and one.offered]
     interval = next((one for one in book.classes.values() if one.unused), None)
     costs = (
@@ -111,8 +109,9 @@ def _length_check(form: Form, *, needs_length: bool) -> None:
 
 
 def schedule_of(form: Form, request_line: QuoteRequestLine, window: Window) -> Schedule | None:
-    """Return the schedule of a line; None if the form has no schedule. Raises Problem if the schedule does not fit in
-    the window.
+    """Return the schedule of a line; None if the form has no schedule.
+
+    Raises Problem if the schedule does not fit in the window.
     """
     if form.every is None:
         return None

@@ -1,4 +1,4 @@
-"""Held time that nobody bought. It becomes free when the hold ends, even if its windows are not released until later."""
+"""Held time that nobody bought. Expired holds count as free time even before they are released."""
 
 from __future__ import annotations
 
@@ -16,25 +16,24 @@ from apps.timetable.models import Reservation, ReservationState, Window, WindowS
 
 
 def expired(*, now: datetime) -> QuerySet[Reservation]:
-    """Return the reservations whose hold has ended but whose windows are not yet released."""
+    """Return the reservations whose hold has expired but is not yet released."""
     return Reservation.objects.filter(state=ReservationState.ACTIVE, held_until__lte=now)
 
 
 def taken(windows: QuerySet[Window], *, now: datetime) -> QuerySet[Window]:
-    """Return the windows that block others at `now`: sold windows, and held windows whose hold has not ended."""
+    """Return the windows that block others at `now`: sold windows, and windows of unexpired holds."""
     return windows.exclude(reservation__in=expired(now=now))
 
 
 def sold(windows: QuerySet[Window]) -> QuerySet[Window]:
-    """Return the windows that belong to a contract. Held windows are excluded, because held time is not sold."""
+    """Return the windows that are sold. Held windows are excluded."""
     return windows.filter(reservation__held_until__isnull=True)
 
 
 def expired_release(pieces: Sequence[Piece], *, now: datetime) -> int:
     """Release the expired holds that overlap these pieces. Return the number of holds released.
 
-    The caller must hold the locks of the pieces' devices, because it goes on to reserve the pieces. Other transactions
-    cannot sell or release the held time meanwhile, because they would need the locks of all devices of the pool.
+    The caller must hold the locks of the pieces' devices.
     """
     known = list(expired(now=now).order_by().values_list("pk", flat=True))  # rarely any, and an index has them
     if not known:
@@ -50,16 +49,14 @@ def expired_release(pieces: Sequence[Piece], *, now: datetime) -> int:
 def expired_release_of(pools: Collection[str], *, now: datetime) -> int:
     """Release all expired holds in the pools with these slugs. Return the number of holds released.
 
-    The caller must have locked all devices of the pools, because it goes on to reserve or move windows.
+    The caller must hold the locks of all devices of the pools.
     """
     rows = expired(now=now).filter(pool__slug__in=pools)
     return windows_release(list(rows.select_for_update(no_key=True, of=("self",)).order_by("id")))
 
 
 def windows_release(reservations: list[Reservation]) -> int:
-    """Release locked reservations that were held but never sold, including windows that have already started. Return
-    the number of reservations released.
-    """
+    """Release locked reservations that were held but never sold. Return the number of reservations released."""
     if not reservations:
         return 0
     ids = [one.pk for one in reservations]

@@ -1,4 +1,4 @@
-"""Time held for a possible contract. It is later sold to the contract or released."""
+"""Time held for a possible contract."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from apps.timetable.services import devices_lock
 
 @transaction.atomic
 def reservation_claim(*, reservation_id: UUID, now: datetime) -> Reservation | None:
-    """Turn held time into sold time; its windows do not change. Return None if the hold has ended at `now`.
-
-    The row is locked, so this call and a concurrent release of the expired hold cannot both succeed.
-    """
+    """Turn held time into sold time. Return None if the hold has ended at `now`."""
     reservation = _locked(reservation_id)
     if not _is_held(reservation) or reservation.held_until is None or now >= reservation.held_until:
         return None
@@ -38,10 +35,7 @@ def _is_held(reservation: Reservation) -> bool:
 
 
 def _locked(reservation_id: UUID) -> Reservation:
-    """Lock the devices of the reservation's pool, then the reservation. Return the reservation.
-
-    Every sale and release locks in this order.
-    """
+    # Every sale and release locks in this order.
     known = Reservation.objects.select_related("pool").get(pk=reservation_id)
     devices_lock(known.pool, windows_of=reservation_id)  # also those that drain
     return Reservation.objects.select_for_update(no_key=True).get(pk=reservation_id)

@@ -1,4 +1,4 @@
-"""Instants and durations in whole microseconds, the resolution of the database's clock."""
+"""Instants and durations in whole microseconds, the resolution of the database."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MICROSECONDS = 1_000_000
 
 
 def micros_of(instant: datetime) -> int:
-    """Return the number of microseconds since 1970. The result is exact, because a datetime has no finer resolution."""
+    """Return the exact number of microseconds since 1970."""
     return (instant - EPOCH) // MICROSECOND
 
 
@@ -21,7 +21,7 @@ def instant_of(micros: int) -> datetime:
 
 
 def micros_of_seconds(seconds: Fraction) -> Fraction:
-    """Return a duration in seconds as an exact number of microseconds."""
+    """Convert seconds to an exact number of microseconds."""
     return seconds * MICROSECONDS
 
 

@@ -1,4 +1,4 @@
-"""Locks on devices. A sale of a device's time holds the device's lock. Locks are always acquired in the order of the ids."""
+"""Locks on devices. Locks are always acquired in the order of the device ids."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ _FIRST_UNLOCKED = _LOCK.format(
 
 
 def devices_lock(pool: Pool, *others: Pool, windows_of: UUID | None = None) -> list[Device]:
-    """Lock the active devices of one or more pools until the transaction ends, in the order of their ids. Raises
-    CapacityBusy.
+    """Lock the active devices of one or more pools until the transaction ends. Raises CapacityBusy.
 
     `windows_of`: a reservation whose devices are also locked, even if they are not active.
     """
@@ -47,20 +46,17 @@ def devices_lock(pool: Pool, *others: Pool, windows_of: UUID | None = None) -> l
 
 
 def some_lock(pool: Pool, devices: Collection[UUID], *, active: bool = True) -> set[UUID]:
-    """Lock these devices of a pool and return the ids of the locked ones. With `active`, inactive devices are not
-    locked.
+    """Lock these devices of a pool and return the ids of the locked devices. Raises CapacityBusy.
 
-    Call this function in its own savepoint, because a rollback to the savepoint releases the locks. After the call, the
-    transaction waits at most `LOCK_TIMEOUT` for any lock. Raises CapacityBusy.
+    `active`: skip inactive devices. Call this function in its own savepoint, so that a rollback releases the locks.
     """
     return _locked(pool, _ACTIVE if active else _ALL, sorted(devices))
 
 
 def one_lock(pool: Pool, devices: Sequence[UUID]) -> UUID | None:
-    """Lock one of several devices and return its id. The devices are listed best first.
+    """Lock the first device that nobody else has locked, and return its id. If all are locked, wait for the first.
 
-    The first device that nobody else has locked is chosen. If all are locked, wait for the best one. Return None if the
-    best one is no longer active.
+    Return None if the first device is no longer active.
     """
     locked = _locked(pool, _FIRST_UNLOCKED, devices) if len(devices) > 1 else set()
     return next(iter(locked or some_lock(pool, devices[:1])), None)

@@ -1,4 +1,4 @@
-"""Sold device time. The database itself rejects two windows that overlap on one device."""
+"""Sold device time. The database rejects overlapping windows on a device."""
 
 from __future__ import annotations
 
@@ -15,25 +15,23 @@ from apps.fleet.models import Device, Pool
 
 
 class ReservationState(models.TextChoices):
-    """The states of a reservation. `released`: the reservation ended early, and its released windows no longer count."""
+    """The states of a reservation."""
 
     ACTIVE = "active", "Active"
     RELEASED = "released", "Released"
 
 
 class WindowState(models.TextChoices):
-    """The states of a window. An active window occupies its device's time, even in the past. A released window does not."""
+    """The states of a window. An active window occupies the device, even in the past."""
 
     ACTIVE = "active", "Active"
     RELEASED = "released", "Released"
 
 
 class Reservation(models.Model):
-    """Device time in one pool, reserved by one contract. The contract's id is a plain UUID, because contracts belong to
-    a higher layer.
+    """Device time in one pool, reserved by one contract.
 
-    If `held_until` is set, the time is not sold but held for a possible contract. Its windows block others until
-    `held_until`, when the time becomes free (apps/timetable/expiry.py).
+    If `held_until` is set, the time is held for a possible contract, and is free from `held_until` on.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -98,13 +96,11 @@ class Window(models.Model):
 
     @property
     def start(self) -> datetime:
-        """The first instant of the window."""
         lower: datetime = self.period.lower
         return lower
 
     @property
     def end(self) -> datetime:
-        """The first instant after the window."""
         upper: datetime = self.period.upper
         return upper
 
@@ -125,5 +121,4 @@ class Refusal(models.Model):
 
     @property
     def duration(self) -> timedelta:
-        """The device time that was requested."""
         return timedelta(microseconds=self.duration_us)

@@ -1,7 +1,4 @@
-"""Free device time, computed by the database, so that no window rows are transferred.
-
-Each function runs one statement, so its whole result was true at one moment.
-"""
+"""Free device time, computed by the database. Each function runs one statement."""
 
 from __future__ import annotations
 
@@ -89,26 +86,24 @@ _TAKEN = _MEETS.format(taken=_IS_TAKEN)
 
 
 class RunsOn(NamedTuple):
-    """The processor and the power setting of a pool, which determine its execution times."""
+    """The processor and the power setting of a pool."""
 
     processor_id: UUID | None
     power_percent: int
 
 
 class Fit(NamedTuple):
-    """The start, in microseconds, of a device's first free period that is long enough, and the pool's processor and
-    power setting.
-    """
+    """The start of a device's first sufficient free period, in microseconds, with the pool's processor and power setting."""
 
     start: int
     runs_on: RunsOn
 
 
 def first_fits(pool_id: UUID, spans: Sequence[Interval], length: int, *, now: datetime) -> dict[UUID, Fit]:
-    """Return, for each active device of the pool, the earliest start of `length` free microseconds inside one of the
-    disjoint spans.
+    """Return the earliest start of `length` free microseconds on each active device of the pool.
 
-    Devices without such a start are left out. At most `FITS_MOST` devices are returned, those with the earliest starts.
+    `spans`: disjoint intervals in which the work may run. Devices without such a start are left out. At most
+    `FITS_MOST` devices are returned, those with the earliest starts.
     """
     return _fits(_FITS_POOL, spans, length, pool=pool_id, now=now)
 
@@ -134,7 +129,8 @@ def _fits(statement: str, spans: Sequence[Interval], length: int, **which: UUID 
 
 
 def gaps_of_pool(pool_id: UUID, start: datetime, end: datetime, *, now: datetime) -> dict[str, list[Interval]]:
-    """Return the free time of the pool's active devices in [start, end), in ascending order, by device id as text.
+    """Return the free time in [start, end) of the pool's active devices, by device id as text.
+
     Fully booked devices are left out.
     """
     return _gaps(_GAPS_POOL, start, end, pool=pool_id, now=now)
@@ -143,8 +139,9 @@ def gaps_of_pool(pool_id: UUID, start: datetime, end: datetime, *, now: datetime
 def gaps_of_devices(
     devices: Collection[UUID], start: datetime, end: datetime, *, now: datetime, without: UUID | None = None
 ) -> dict[str, list[Interval]]:
-    """Return the free time of these devices, as `gaps_of_pool` does. Inactive devices are included. Time of the
-    contract `without` counts as free.
+    """Return the free time in [start, end) of these devices, by device id as text.
+
+    Fully booked devices are left out. Time of the contract `without` counts as free.
     """
     if without is not None:
         return _gaps(_GAPS_BESIDE, start, end, devices=list(devices), now=now, without=without)
@@ -163,8 +160,9 @@ def _gaps(statement: str, start: datetime, end: datetime, **which: Any) -> dict[
 
 
 def taken_since(pool_id: UUID, pieces: Iterable[Piece], *, now: datetime) -> tuple[RunsOn, bool]:
-    """Return the pool's processor and power setting, and whether any part of these pieces is sold or held. The caller
-    must hold the locks of the pieces' devices.
+    """Return the pool's processor and power setting, and True if any part of these pieces is sold or held.
+
+    The caller must hold the locks of the pieces' devices.
     """
     told = list(pieces)
     with connection.cursor() as cursor:

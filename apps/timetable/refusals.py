@@ -1,4 +1,4 @@
-"""The refusals of device time, with their reasons in words."""
+"""Refusals of requests for device time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from apps.timetable.selectors import Alternative
 
 
 class CapacityTaken(Problem):
-    """Raised if a demand does not fit. `alternatives` lists other places where it would fit."""
+    """Raised if a demand does not fit. `alternatives` lists other places where the demand would fit."""
 
     def __init__(self, *, pool: Pool, refusal: admission.Refusal, alternatives: Sequence[Alternative]) -> None:
         self.alternatives = list(alternatives)
@@ -44,9 +44,6 @@ class CapacityBusy(Problem):
 
 
 def _refusal_sentence(pool: Pool, refusal: admission.Refusal, alternatives: Sequence[Alternative]) -> str:
-    """Return a sentence that says how much time is needed, how long the longest free window is, and where the work
-    would fit.
-    """
     needed, largest = _seconds(refusal.needed), _seconds(refusal.largest)
     said = f"Pool {pool.slug} has no free window of {needed} left in the requested time; the longest is {largest}."
     if not alternatives:

@@ -31,7 +31,7 @@ class Slot(NamedTuple):
 
 
 class Alternative(NamedTuple):
-    """Another place for the same work: the pool, and the start and end of the work."""
+    """Another place for the same work: pool, start and end."""
 
     pool: str
     start: datetime
@@ -39,8 +39,10 @@ class Alternative(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """The work requested of a pool. Times are in seconds. `quantum` is the time that is never split when the work is
-    divided between windows; None if the work must not be divided.
+    """The work requested of a pool, in seconds.
+
+    `quantum`: the time that is never split when the work is divided between windows; None if the work must not be
+    divided.
     """
 
     duration: Fraction
@@ -52,7 +54,7 @@ class Demand(NamedTuple):
     windows_max: int = 1
 
     def work(self) -> Work:
-        """Return the demand as work for admission control. If the work is not divided, it counts as one execution."""
+        """Return the demand as work for admission control."""
         if self.windows_max == 1 or self.quantum is None:
             return Work(count=1, each=micros_of_seconds(self.duration))
         count = -int(-(self.duration - self.setup) // self.quantum)
@@ -70,14 +72,14 @@ class Demand(NamedTuple):
 
 
 def windows_tried(quantum: Fraction | None) -> tuple[int, ...]:
-    """Return the maximum numbers of windows to try, in order: 1, then `WINDOWS_MAX` if the work may be divided."""
+    """Return the maximum numbers of windows to try, in order."""
     return (1,) if quantum is None else (1, WINDOWS_MAX)
 
 
 class Room:
-    """The free time of a pool in [start, end), read once for many demands. Nothing is reserved.
+    """The free time of a pool in [start, end). Nothing is reserved.
 
-    Time of the contract `without` counts as free, because ending that contract would release all its future time.
+    Time of the contract `without` counts as free.
     """
 
     def __init__(
@@ -88,8 +90,7 @@ class Room:
         self.free = free_by_device(devices_of(pool), begin, end, now=now, without=without) if begin < end else {}
 
     def place(self, demand: Demand) -> Placement | Refusal:
-        """Return the placement of the demand, or the refusal. The work is divided only if it does not fit in one
-        window.
+        """Return the placement of the demand, or the refusal.
 
         The limits of the demand must lie within [start, end).
         """
@@ -104,15 +105,16 @@ class Room:
 def free_by_device(
     devices: Sequence[Device], start: datetime, end: datetime, *, now: datetime, without: UUID | None = None
 ) -> dict[str, list[Interval]]:
-    """Return the free time of each device in [start, end) at `now`, by device id as text. Time of the contract
-    `without` counts as free.
+    """Return the free time of each device in [start, end), by device id as text.
+
+    Time of the contract `without` counts as free.
     """
     gaps = gaps_of_devices([device.pk for device in devices], start, end, now=now, without=without)
     return {str(device.pk): gaps.get(str(device.pk), []) for device in devices}
 
 
 def slots_free(devices: Sequence[Device], start: datetime, end: datetime, *, now: datetime) -> list[Slot]:
-    """Return the free periods of these devices in [start, end) at `now`, ordered by start."""
+    """Return the free periods of these devices in [start, end), ordered by start."""
     by_id = {str(device.pk): device for device in devices}
     slots = [
         Slot(by_id[key], instant_of(one.start), instant_of(one.end))
@@ -123,7 +125,7 @@ def slots_free(devices: Sequence[Device], start: datetime, end: datetime, *, now
 
 
 def demand_place(devices: Sequence[Device], demand: Demand, *, now: datetime) -> Placement | Refusal:
-    """Return the placement of the demand on these devices at `now`, or the refusal. Nothing is reserved."""
+    """Return the placement of the demand on these devices, or the refusal. Nothing is reserved."""
     limits = demand.limits(now=now)
     start, end = instant_of(limits.not_before), demand.not_after
     free = free_by_device(devices, start, end, now=now) if start < end else {}
@@ -153,7 +155,7 @@ def reservation_preview(
 
 
 def alternatives_find(*, pool: Pool, demand: Demand, now: datetime) -> list[Alternative]:
-    """Return other places for the demand: on similar pools within its limits, and on the same pool up to a week later."""
+    """Return other places for the demand: on similar pools, and on the same pool up to a week later."""
     found: list[Alternative] = []
     siblings = [one for one in pools().filter(processor=pool.processor, kind=pool.kind) if one.pk != pool.pk]
     later = demand._replace(not_after=max(now, demand.not_after) + ALTERNATIVE_HORIZON, allowed=None)
@@ -172,8 +174,6 @@ def windows_of(contract_id: UUID) -> list[Window]:
 
 
 def periods_reserved(reservation_id: UUID) -> list[tuple[datetime, datetime]]:
-    """Return every period [start, end) that the reservation ever held, ordered by start. Past and released periods are
-    included.
-    """
+    """Return every period that the reservation ever held, including released periods, ordered by start."""
     rows = Window.objects.filter(reservation=reservation_id).order_by("period", "device_id")
     return [(period.lower, period.upper) for period in rows.values_list("period", flat=True)]

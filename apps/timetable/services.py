@@ -1,4 +1,4 @@
-"""Changes to the timetable. Every change first locks its devices, in the order of their ids."""
+"""Changes to the timetable. Every change first locks its devices."""
 
 from __future__ import annotations
 
@@ -54,12 +54,10 @@ def reservation_take(
     windows_max: int = 1,
     held_until: datetime | None = None,
 ) -> Reservation:
-    """Reserve device time for a contract. The placement ends as early as possible at the cheapest possible tariff (T4).
+    """Reserve device time for a contract, at the cheapest possible tariff and with the earliest possible end (T4).
 
-    `duration` and `setup` are exact seconds. Windows are rounded up to whole microseconds. They lie inside [not_before,
-    not_after), inside `allowed` if it is given, and not before `now`. If `quantum` is given, the work may be divided
-    between at most `windows_max` windows, but a quantum is never split. If `held_until` is given, the time is held
-    until then, not sold (apps/timetable/holding.py). Raises CapacityTaken.
+    `duration` and `setup` are exact seconds. `quantum`: the time that is never split; None if the work must not be
+    divided. `held_until`: hold the time until this instant instead of selling it. Raises CapacityTaken.
     """
     demand = Demand(duration, not_before, not_after, allowed, setup, quantum, windows_max)
     return reservation_take_each(
@@ -88,8 +86,8 @@ def reservation_take_each(
 ) -> Reservation:
     """Reserve time for all of several demands, or for none, in the caller's transaction.
 
-    Each demand uses the first number of windows in `windows` with which it fits. Its own `windows_max` is ignored.
-    `reservation_id`: the id for the reservation. Raises CapacityTaken.
+    `windows`: the numbers of windows to try, in order. `windows_max` of the demands is ignored. `reservation_id`: the
+    id for the reservation. Raises CapacityTaken.
     """
 
     def store(pieces: Sequence[Piece]) -> Reservation:
@@ -121,9 +119,9 @@ def reservation_replace(
     quantum: Fraction | None = None,
     windows_max: int = 1,
 ) -> list[Window]:
-    """Reserve new windows for the part of a reservation's work whose windows passed unused. Return the new windows.
+    """Reserve new windows for work whose windows passed unused. Return the new windows.
 
-    `duration`: the seconds of that part. The past windows remain recorded as sold and idle. Raises CapacityTaken.
+    `duration`: the seconds of this work. Raises CapacityTaken.
     """
     known = Reservation.objects.select_related("pool").get(pk=reservation_id)
     demand = Demand(duration, not_before, not_after, allowed, setup, quantum, windows_max)
@@ -144,10 +142,9 @@ def reservation_replace(
 
 @transaction.atomic
 def reservation_release(*, reservation_id: UUID, now: datetime) -> Reservation:
-    """Release the future time of a reservation: its later windows, and the rest of a running window, which then ends at
-    `now`.
+    """Release the future time of a reservation. A running window ends at `now`. Safe to repeat.
 
-    Released windows can still be read. Safe to repeat. Locks the devices of these windows. Raises CapacityBusy.
+    Raises CapacityBusy.
     """
     pool = Reservation.objects.select_related("pool").get(pk=reservation_id).pool
     ahead = Window.objects.filter(reservation=reservation_id, state=WindowState.ACTIVE, period__endswith__gt=now)
@@ -185,7 +182,7 @@ def _release(reservation: Reservation, windows: Sequence[Window], now: datetime)
 def refusal_record(
     *, organisation_id: UUID, pool: Pool, klass: str, duration: Fraction, reason: str, now: datetime
 ) -> Refusal:
-    """Record that a request for capacity was refused. Call this function after the refused transaction has rolled back."""
+    """Record a refused request for capacity. Call this function after the refused transaction has rolled back."""
     return Refusal.objects.create(
         organisation_id=organisation_id,
         pool=pool,

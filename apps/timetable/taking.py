@@ -1,9 +1,8 @@
 """Reserve device time with locks on the affected devices only.
 
-One unlocked read of the timetable decides where the work goes. The chosen devices are then locked in the order of their
-ids and checked again. This is sufficient: every sale locks the device that it uses, and every change to a pool locks
-all devices of the pool. If anything was sold or changed in the meantime, the attempt is rolled back, its locks are
-released, and another attempt starts. A refusal needs no lock, because it was true at the moment of the read.
+One unlocked read of the timetable decides where the work goes. The chosen devices are then locked and checked again. If
+anything was sold or changed in the meantime, the attempt is rolled back and another attempt starts. A refusal needs no
+lock, because it was true at the moment of the read.
 """
 
 from __future__ import annotations
@@ -41,9 +40,8 @@ def capacity_take(
 ) -> T:
     """Place the demands in order, in the caller's transaction. Return the result of `store` for all pieces.
 
-    Each demand uses the first number of windows in `windows` with which it fits. `store` runs under the locks of the
-    pieces' devices. Raises CapacityTaken for the first demand that does not fit. Also raises PoolChanged and
-    CapacityBusy.
+    `windows`: the numbers of windows to try, in order. `store` runs under the locks of the pieces' devices. Raises
+    CapacityTaken, PoolChanged and CapacityBusy.
     """
     if not connection.in_atomic_block:
         raise transaction.TransactionManagementError("capacity_take needs a transaction that holds the locks")
@@ -68,13 +66,12 @@ def capacity_take(
 
 
 def _stored(pieces: Sequence[Piece], store: Store[T], now: datetime) -> T:
-    """Release the expired holds that overlap the pieces, then store the pieces. The pieces' devices must be locked."""
+    # The caller must hold the locks of the pieces' devices.
     expired_release(pieces, now=now)
     return store(pieces)
 
 
 def _placed(pool: Pool, demands: Sequence[Demand], windows: Sequence[int], now: datetime) -> list[Piece]:
-    """Place all demands on the timetable of one moment and return the pieces. Raises CapacityTaken and PoolChanged."""
     _is_taken(pool, [], now)
     limits = [[demand._replace(windows_max=most).limits(now=now) for most in windows] for demand in demands]
     works = [[demand._replace(windows_max=most).work() for most in windows] for demand in demands]
@@ -93,7 +90,6 @@ def _placed(pool: Pool, demands: Sequence[Demand], windows: Sequence[int], now: 
 
 
 def _is_taken(pool: Pool, pieces: Sequence[Piece], now: datetime) -> bool:
-    """Return True if any part of the pieces is sold or held. Raises PoolChanged."""
     runs_on, is_taken = reading.taken_since(pool.pk, pieces, now=now)
     _runs_on_check(pool, runs_on)
     return is_taken
@@ -105,9 +101,6 @@ def _runs_on_check(pool: Pool, runs_on: RunsOn) -> None:
 
 
 def _take_first(pool: Pool, demand: Demand, now: datetime, store: Store[T]) -> T | None:
-    """Reserve one window at the earliest start, without reading the rest of the timetable. Return None if no device has
-    room.
-    """
     work, limits = demand.work(), demand.limits(now=now)
     search: _Search | None = None
     for _ in range(TRIES):
@@ -124,8 +117,6 @@ def _take_first(pool: Pool, demand: Demand, now: datetime, store: Store[T]) -> T
 
 
 class _Search:
-    """The free periods found for one window: the first on each device of a pool, as last read."""
-
     def __init__(
         self, pool: Pool, work: Work, limits: Limits, spans: Sequence[Interval], fits: dict[UUID, Fit]
     ) -> None:
@@ -136,11 +127,6 @@ class _Search:
         _runs_on_check(pool, next(iter(fits.values())).runs_on)
 
     def pieces(self, now: datetime) -> Sequence[Piece]:
-        """Lock the device on which the work ends first, and return the work placed on it. Devices that another sale has
-        locked are skipped.
-
-        Raises _Changed if the place is no longer free.
-        """
         best = sorted(self.fits, key=lambda key: (self.fits[key], key))
         device = one_lock(self.pool, best[:OTHERS_MOST])
         if device is None:
@@ -157,7 +143,6 @@ class _Search:
         return self._at(device)
 
     def _at(self, device: UUID) -> Sequence[Piece]:
-        """Return the work placed at its earliest start on the device."""
         start = self.fits[device]
         free = {str(device): [Interval(start, start + self.work.length(self.work.count))]}
         placed = place(self.work, free, self.limits)
@@ -165,7 +150,6 @@ class _Search:
         return placed.windows
 
     def _look_again(self, device: UUID, now: datetime) -> None:
-        """Read again where the work first fits on a device that is now locked."""
         del self.fits[device]
         fresh = reading.first_fit(device, self.spans, self.work.length(self.work.count), now=now)
         if fresh is not None:
@@ -173,7 +157,6 @@ class _Search:
 
 
 def _search(pool: Pool, work: Work, limits: Limits, now: datetime) -> _Search | None:
-    """Search at the cheapest tariff that has room, in the earliest spans that have room. Return None if there is no room."""
     for spans in limits.spans():
         for few in _growing(spans):
             fits = reading.first_fits(pool.pk, few, work.length(work.count), now=now)
@@ -183,7 +166,6 @@ def _search(pool: Pool, work: Work, limits: Limits, now: datetime) -> _Search | 
 
 
 def _growing(spans: Sequence[Interval]) -> Iterator[Sequence[Interval]]:
-    """Yield batches of the spans in order, each four times as large as the one before."""
     at, many = 0, 1
     while at < len(spans):
         yield spans[at : at + many]

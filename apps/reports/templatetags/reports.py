@@ -25,7 +25,7 @@ WRITTEN: dict[str, Callable[[Fraction | int], str]] = {
 
 @register.filter
 def known(amount: Fraction | Decimal | None, currency: str) -> SafeString:
-    """Format an amount, or write "not known": {{ part.margin|known:report.currency }}."""
+    """Format an amount; None becomes "not known"."""
     exact = rounded(amount)
     if exact is None:
         return format_html('<span class="text-secondary">{}</span>', "not known")
@@ -35,13 +35,13 @@ def known(amount: Fraction | Decimal | None, currency: str) -> SafeString:
 
 @register.filter
 def share(value: float | None) -> str:
-    """Format a share as a percentage (31.4 % for 0.314), or write "none": {{ side.mean|share }}."""
+    """Format a share as a percentage; None becomes "none"."""
     return "none" if value is None else figures.percent_format(value, 1)
 
 
 @register.filter
 def wait(seconds: float | str | None) -> str:
-    """Format seconds as a duration, or write "none": {{ side.waits.p95|wait }}."""
+    """Format seconds as a duration, or return "none" if `seconds` is not a number."""
     if not isinstance(seconds, float | int):  # templates read a missing dictionary as ""
         return "none"
     return figures.duration_format(Fraction(seconds).limit_denominator(1_000_000))
@@ -49,19 +49,19 @@ def wait(seconds: float | str | None) -> str:
 
 @register.filter
 def age_seconds(at: datetime, now: datetime) -> int:
-    """Return the time from `at` until `now` in whole seconds, at least 0: {{ run.finished_at|age_seconds:now }}."""
+    """Return the whole seconds from `at` to `now`, at least 0."""
     return max(0, int((now - at).total_seconds()))
 
 
 @register.filter
 def heat(value: float | None) -> int:
-    """Return the heat level of a share, from 0 for zero to 6 in equal steps: {{ value|heat }}."""
+    """Return the heat level of a share, from 0 to 6."""
     return 0 if not value else min(6, -int(-value * 6 // 1))
 
 
 @register.simple_tag
 def cell(value: Value, kind: str, currency: str = "") -> str:
-    """Format a report value in its unit, or write "not known": {% cell value column.kind data.currency %}."""
+    """Format a report value in its unit; None becomes "not known"."""
     if value is None:
         return format_html('<span class="text-secondary">{}</span>', "not known")
     if kind == "money" and isinstance(value, Fraction | Decimal):
@@ -73,11 +73,11 @@ def cell(value: Value, kind: str, currency: str = "") -> str:
 
 @register.filter
 def is_figure(kind: str) -> bool:
-    """Return True if a column of this kind is right-aligned: {% if column.kind|is_figure %}."""
+    """Return True if columns of this kind are right-aligned."""
     return kind not in {"text", "day", "instant"}
 
 
 @register.filter
 def heat_of(value: Fraction | None) -> int:
-    """Return the heat level of an exact share, as `heat` does: {{ value|heat_of }}."""
+    """Return the heat level of an exact share, from 0 to 6."""
     return 0 if not value else min(6, -int(-value * 6 // 1))

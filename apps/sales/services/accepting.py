@@ -1,4 +1,4 @@
-"""Accept quotes. Only this module commits capacity and money together."""
+"""Accept quotes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Acceptance:
-    """The data of a quote that is being accepted, already checked."""
+    """The checked data of a quote that is being accepted."""
 
     quote: Quote
     request_lines: Sequence[QuoteRequestLine]
@@ -71,12 +71,8 @@ def quote_accept(
 ) -> Contract:
     """Turn a quote into a contract. Capacity, hold and terms are committed in one transaction (T4).
 
-    If the quote amends a contract, the remainder of that contract ends in the same transaction. `token_id`: the API
-    token that accepts the quote; its spend cap applies too.
-
-    Raises Problem if the quote has expired, was withdrawn, was already accepted, or was altered; if the capacity is no
-    longer free (with alternatives); if a spend cap or a buying limit is reached; or if the amended contract is over,
-    has running jobs, or was used after the quote was made.
+    `token_id`: the API token that accepts the quote; its spend cap applies too. Raises Problem if the quote cannot be
+    accepted.
     """
     try:
         return _accept(quote_id=quote_id, organisation=organisation, actor=actor, now=now, token_id=token_id)
@@ -101,7 +97,6 @@ def quote_accept(
 
 
 def _name_changes(quote: Quote, refusal: Problem, now: datetime) -> None:
-    """If the quote is for a plan, extend the refusal with the changes since the plan was made."""
     plan = Plan.objects.filter(pk=quote.plan_id).first() if quote.plan_id else None
     if plan is not None:
         with_changes(refusal, changes_of(plan, pool=quote.pool, now=now))
@@ -189,7 +184,6 @@ def _check_acceptable(quote: Quote, now: datetime) -> None:
 
 
 def _altered(quote: Quote, what: str) -> Problem:
-    """Return the refusal of an altered quote. Also log the reason for operators."""
     log.error("quote %s %s", quote.id, what)
     return Problem(
         409,
@@ -201,7 +195,7 @@ def _altered(quote: Quote, what: str) -> Problem:
 
 
 def _check_commitment(quote: Quote, now: datetime) -> None:
-    """Raise Problem if the quote's commitment no longer covers the quote. The caller must hold the organisation's lock."""
+    # The caller must hold the organisation's lock.
     commitment_id = _commitment_id(quote)
     if commitment_id is None:
         return
@@ -223,9 +217,6 @@ def _commitment_id(quote: Quote) -> UUID | None:
 
 
 def _price_again(given: Acceptance) -> Priced:
-    """Price the stored lines again with the quote's price book. Raises Problem if the amounts differ, and PoolChanged
-    if the pool's power setting has changed.
-    """
     quote = given.quote
     if quote.document["pool"].get("power_percent", 100) != quote.pool.power_percent:
         raise PoolChanged(quote.pool)
@@ -244,11 +235,6 @@ def _price_again(given: Acceptance) -> Priced:
 
 
 def _held(quote: Quote, hold: PlanHold | None, now: datetime) -> tuple[UUID, Reservation | None]:
-    """Return the id for the new contract, and the reservation that was held for this quote and is now sold. The
-    reservation is None if none was held or if the hold has ended.
-
-    A hold for another quote of the same plan is released.
-    """
     if hold is None:
         return uuid4(), None
     if hold.quote_id != quote.pk:
@@ -268,8 +254,7 @@ def reserve(
     reservation_id: UUID | None = None,
     held_until: datetime | None = None,
 ) -> Reservation:
-    """Reserve one window if possible, otherwise several. A single execution is never split. Each part of a spread
-    contract is reserved in its own period.
+    """Reserve the windows of priced work: one window if possible, otherwise several.
 
     `held_until`: hold the windows until this instant instead of selling them. Raises CapacityTaken.
     """
@@ -288,11 +273,7 @@ def reserve(
 
 
 def _project_caps_check(given: Acceptance, priced: Priced) -> list[Cap]:
-    """Check the quote against the spend caps of its projects, including reservations from quotas. Return the
-    organisation's caps.
-
-    The caller must hold the organisation's lock. Raises CapReached or CapMissing.
-    """
+    # The caller must hold the organisation's lock.
     quote, shares = given.quote, project_shares(priced)
     caps = caps_of(quote.organisation_id)
     capped = {cap.project_id for cap in caps}
@@ -326,11 +307,7 @@ def _hold(given: Acceptance, priced: Priced, contract: Contract, caps: list[Cap]
 
 
 def project_shares(priced: Priced) -> dict[UUID, Decimal] | None:
-    """Return, for each project, the maximum amount of the quote that counts against the project's spend cap. Return
-    None for a quota, which all projects use.
-
-    The contract minimum belongs to no project.
-    """
+    """Return, for each project, the maximum amount that counts against the project's spend cap; None for a quota."""
     shares: dict[UUID, Decimal] = {}
     for line in priced.lines:
         project = project_uuid(line.request_line.snapshot)

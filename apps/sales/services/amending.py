@@ -1,4 +1,4 @@
-"""End the remainder of a contract when its amendment is accepted."""
+"""End the amended contract when its amendment is accepted."""
 
 from __future__ import annotations
 
@@ -17,14 +17,10 @@ from apps.timetable.services import devices_lock
 
 
 def contract_replace(*, contract_id: UUID, quote: Quote, now: datetime, others: Sequence[Pool] = ()) -> Contract:
-    """End the contract that `quote` amends. The caller must be in the transaction that accepts the quote, and must hold
-    the organisation's lock.
+    """End the contract that `quote` amends, and lock the devices of all pools involved.
 
-    The devices of the contract's pool, of the quote's pool, of the pools in `others`, and of the contract's windows are
-    locked together, before the ledger. The released time may be reserved again at once.
-
-    Raises Problem(409) if the contract is over or has running jobs, or if the difference stated in the quote has
-    changed.
+    The caller must be in the transaction that accepts the quote, and must hold the organisation's lock. Raises
+    Problem(409) if the contract cannot end, or if the difference stated in the quote has changed.
     """
     contract = Contract.objects.select_for_update(no_key=True).select_related("pool").get(pk=contract_id)
     amendment_check(contract, now=now)
@@ -42,11 +38,7 @@ def contract_replace(*, contract_id: UUID, quote: Quote, now: datetime, others: 
 
 
 def _figures_check(quote: Quote, contract: Contract, takeover: Takeover, now: datetime) -> None:
-    """Raise Problem(409), with the new difference, if the difference has changed since the quote was made.
-
-    Nothing can be used between this check and the end of the contract, because the contract is locked and has no
-    running jobs.
-    """
+    # Nothing can be used after this check, because the contract is locked and has no running jobs.
     stated, today = quote.document["amends"], amendment_json(contract, quote.worst, takeover, now=now)
     if all(stated.get(key) == today.get(key) for key in ("difference", "carried")):
         return

@@ -24,11 +24,10 @@ MOST_MINIMUM = Decimal(10**9)
 def commitment_enter(
     *, organisation: Organisation, kind: str, minimum: Decimal, actor: User | None, now: datetime
 ) -> Commitment:
-    """Enter a commitment to spend at least `minimum`, without tax, in every month. The commitment begins now and has
-    the price book's factor; `kind` sets its length.
+    """Enter a commitment to spend at least `minimum`, without tax, in every month from now on.
 
-    An organisation can have one commitment at a time in each currency. Raises Problem if `kind` is unknown, if the
-    amount is impossible, or if a commitment is already in force.
+    `kind`: the length of the commitment. Raises Problem if the commitment is invalid, or if another commitment is in
+    force.
     """
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     book = document_of(book_in_force(at=now))

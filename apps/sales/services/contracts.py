@@ -1,4 +1,4 @@
-"""Contracts: reserve volume for jobs, rate it under the frozen terms, and close contracts."""
+"""Contracts: reserve volume for jobs, rate usage under the frozen terms, and close contracts."""
 
 from __future__ import annotations
 
@@ -58,11 +58,9 @@ def contract_lease_rate(
 ) -> Rating:
     """Rate the executions of a lease under the frozen terms of its contract.
 
-    The first execution begins at `first_instant`. The others follow every `seconds` of device time; the default is the
-    program's interval. In a time-of-use class, each execution costs the price of its own hour, but never more than the
-    price fixed at acceptance, because delays are the platform's fault. `measured`: the total counts of the lease, for
-    terms that charge measured costs. `served`: the class that the work received, if it is lower than the class that was
-    bought. Raises Problem if the program is not in the contract.
+    `seconds`: the device time from one execution to the next; the default is the program's interval. `measured`: the
+    total counts of the lease, for terms that charge measured costs. `served`: the class that the work received, if
+    lower than the class that was bought. Raises Problem if the program is not in the contract.
     """
     line = terms_line(contract, program_digest)
     snapshot = snapshot_of_line(line)
@@ -81,11 +79,9 @@ def contract_lease_rate(
 def contract_executions_take(
     *, contract_id: UUID, program_digest: str, count: int, now: datetime, program: Program | None = None
 ) -> ContractLine:
-    """Reserve executions of a contract for a job. Raises Problem, with the remaining volume, if the contract has too
-    few.
+    """Reserve executions of a contract for a job. Raises Problem if the contract has too few.
 
-    A quota is reduced by the billed operations of the executions, whose price counts against the project's spend cap.
-    `program`: required when the program uses the quota for the first time.
+    `program`: required when the program uses a quota for the first time.
     """
     known = Contract.objects.get(pk=contract_id)
     if known.form == FormName.QUOTA:  # lock order: the organisation before its contracts
@@ -128,10 +124,10 @@ def contract_executions_return(*, contract_id: UUID, program_digest: str, count:
 def contract_end(
     *, contract_id: UUID, organisation: Organisation, actor: User, now: datetime, at_most: Decimal | None = None
 ) -> Contract:
-    """End a contract early. Unused work is charged according to the rules of its class.
+    """End a contract early and charge its unused work.
 
-    `at_most`: the cost that the customer has seen (`ending_of`). Raises Problem(409) if the contract is over, if jobs
-    are running, or if ending the contract now costs more than `at_most`.
+    `at_most`: the highest charge that the customer accepts. Raises Problem(409) if the contract is over, if jobs are
+    running, or if the charge is higher than `at_most`.
     """
     contract = Contract.objects.select_for_update(no_key=True).filter(organisation=organisation).get(pk=contract_id)
     if contract.state != ContractState.ACTIVE:
@@ -168,7 +164,7 @@ def contract_end(
 
 @transaction.atomic
 def contract_close(*, contract_id: UUID, now: datetime) -> Contract:
-    """Close a contract that is used up, or that has ended and has no running jobs. Otherwise, do nothing. Safe to repeat."""
+    """Close a contract that is used up, or that has ended and has no running jobs. Safe to repeat."""
     contract = Contract.objects.select_for_update(no_key=True).get(pk=contract_id)
     if contract.state != ContractState.ACTIVE:
         return contract
@@ -179,11 +175,7 @@ def contract_close(*, contract_id: UUID, now: datetime) -> Contract:
 
 
 def contracts_close_due(*, now: datetime, limit: int = 200) -> int:
-    """Close every contract that is due, each in its own transaction. Return the number of contracts closed.
-
-    A contract that ended within the period of sample data is not closed here. The code that makes the sample data
-    closes it.
-    """
+    """Close every contract that is due, each in its own transaction. Return the number of contracts closed."""
     due = Contract.objects.filter(USED_UP | Q(ends_at__lte=now), state=ContractState.ACTIVE)
     due = due.exclude(organisation__sample_until__gt=F("ends_at"))
     closed = 0
@@ -193,9 +185,9 @@ def contracts_close_due(*, now: datetime, limit: int = 200) -> int:
 
 
 def contract_finish(contract: Contract, now: datetime, *, takeover: Takeover | None = None) -> Contract:
-    """Close a locked contract: release its capacity, charge unused work and late cancellation, then release its hold.
+    """Close a locked contract: release its capacity, charge unused work, then release its hold.
 
-    `takeover`: the work of the amendment. The executions that it takes over are not charged as late.
+    `takeover`: the work of the amendment.
     """
     # Lock order: devices before the ledger, as in quote_accept.
     reservation_release(reservation_id=contract.reservation_id, now=now)
@@ -215,7 +207,6 @@ def contract_finish(contract: Contract, now: datetime, *, takeover: Takeover | N
 
 
 def _late_charge(contract: Contract, released: Release, now: datetime) -> None:
-    """Charge the late release of each line. Do nothing if the hold has already ended."""
     if not released.late or Hold.objects.get(contract_id=contract.id).state != HoldState.PENDING:
         return
     for program_digest, count in released.late.items():
@@ -225,10 +216,7 @@ def _late_charge(contract: Contract, released: Release, now: datetime) -> None:
 def _unused_charge(
     contract: Contract, program_digest: str, executions: int, now: datetime, *, late: bool = False
 ) -> None:
-    """Charge unused executions of a line, or operations for a quota. With `late`, charge their late release instead.
-
-    Post nothing if the amount is 0. Most classes charge nothing for unused work.
-    """
+    # Most classes charge nothing for unused work.
     snapshot = snapshot_of_line(terms_line(contract, program_digest))
     rating = rest_rating(contract, program_digest, executions, unused=True, late=late)
     if rating.amount == 0:
@@ -252,7 +240,6 @@ def _unused_charge(
 
 
 def _minimum_charge(contract: Contract, now: datetime) -> None:
-    """Charge the shortfall to the contract minimum. Do nothing if the hold has already ended."""
     hold = Hold.objects.get(contract_id=contract.id)
     terms = Terms.from_json(contract.terms["lines"][0]["rating"]["terms"])
     rating = minimum_rating(contract.book, terms, [hold.posted])

@@ -1,4 +1,4 @@
-"""End plan holds. A hold ends as accepted, released or expired."""
+"""End plan holds as accepted, released or expired."""
 
 from __future__ import annotations
 
@@ -15,11 +15,7 @@ from apps.timetable.holding import reservation_give_up
 
 
 def open_hold(plan_id: UUID | None) -> PlanHold | None:
-    """Return the plan's open hold, which may already have expired; None if there is none.
-
-    Ending the hold locks all devices of its pool. A transaction that also uses devices of another pool must first lock
-    the devices of both pools together.
-    """
+    """Return the plan's open hold, which may already have expired; None if there is none."""
     if plan_id is None:
         return None
     related = PlanHold.objects.select_related("reservation__pool", "quote__pool", "plan")
@@ -27,9 +23,7 @@ def open_hold(plan_id: UUID | None) -> PlanHold | None:
 
 
 def hold_end(hold: PlanHold, state: HoldState) -> None:
-    """End a hold. The caller must hold the organisation's lock. If the hold was not accepted, its time becomes free and
-    is offered to waiting requests.
-    """
+    """End a hold. The caller must hold the organisation's lock."""
     if state != HoldState.ACCEPTED:
         reservation_give_up(reservation_id=hold.reservation_id)
         capacity_freed(hold.reservation.pool)
@@ -59,10 +53,7 @@ def plan_hold_release(
 
 
 def plan_holds_end_due(*, now: datetime, limit: int = 200) -> int:
-    """Release the expired holds, each in its own transaction. Return the number of holds released.
-
-    Other buyers need not wait for the release, because the time of an expired hold already counts as free.
-    """
+    """Release the expired holds, each in its own transaction. Return the number of holds released."""
     due = PlanHold.objects.filter(state=HoldState.HELD, held_until__lte=now).order_by("held_until")
     return sum(
         _expire(hold_id, organisation_id, now)

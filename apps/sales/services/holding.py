@@ -1,4 +1,4 @@
-"""Hold the capacity of a plan for ten minutes: make its quote, and reserve its windows."""
+"""Hold the capacity of a plan for ten minutes."""
 
 from __future__ import annotations
 
@@ -37,16 +37,9 @@ HOLD_LENGTH = timedelta(minutes=HOLD_MINUTES)
 def plan_hold(
     *, plan_id: UUID, organisation: Organisation, actor: User | None, now: datetime, candidate: int | None = None
 ) -> PlanHold:
-    """Hold the windows of a plan's candidate for ten minutes, and make the quote that buys them. The default is the
-    chosen candidate.
+    """Hold the windows of a plan's candidate for ten minutes, and make the quote that buys them. Safe to repeat.
 
-    No window begins before the hold ends. The quote is priced for the held windows and costs no more than the plan
-    states. Safe to repeat: an existing hold for the candidate is returned, and a hold for another candidate of the plan
-    is released.
-
-    Raises Problem(409) if no candidate is feasible, if the limits on holds are reached, if the purchase would be
-    refused, if there is no room, or if the price has risen. In the last two cases, the problem lists the changes since
-    the plan was made.
+    The default is the chosen candidate. Raises Problem(409) if the windows cannot be held.
     """
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     known = open_hold(plan_id)
@@ -89,7 +82,6 @@ def plan_hold(
 
 
 def _is_for(hold: PlanHold, candidate: int | None) -> bool:
-    """Return True if the hold is for the candidate with this number. None means the chosen candidate."""
     number = hold.quote.document.get("promises", {}).get("number")
     return candidate_of(hold.plan, number) == candidate_of(hold.plan, candidate)
 
@@ -140,7 +132,6 @@ def holds_live(organisation: Organisation, *, now: datetime) -> list[PlanHold]:
 
 
 def _limits_check(organisation: Organisation, seconds: Fraction, *, now: datetime) -> None:
-    """Raise Problem(409) if the organisation would hold more than the settings allow."""
     live = holds_live(organisation, now=now)
     held = sum((one.seconds for one in live), Fraction(0))
     if len(live) >= settings.HOLDS_MOST:
@@ -162,9 +153,6 @@ def _limits_check(organisation: Organisation, seconds: Fraction, *, now: datetim
 
 
 def _price_check(plan: Plan, quote: Quote, candidate: int | None, now: datetime) -> None:
-    """Raise Problem(409) if the quote costs more than the plan states. The problem lists the changes since the plan was
-    made.
-    """
     stated = candidate_of(plan, candidate).get("price")
     if stated is None or quote.worst <= Decimal(stated):
         return

@@ -1,4 +1,4 @@
-"""The names that customers give to quotes and contracts. A name is not part of the quoted or agreed terms."""
+"""The names that customers give to quotes and contracts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from apps.sales.models import Contract, Quote
 
 @transaction.atomic
 def quote_rename(*, quote_id: UUID, organisation: Organisation, name: str, actor: User | None, now: datetime) -> Quote:
-    """Set the name of a quote; an empty name removes it. The name of its contract does not change. Raises Problem(422)."""
+    """Set the name of a quote; an empty name removes it. Raises Problem(422)."""
     quote = Quote.objects.select_for_update(no_key=True).get(pk=quote_id, organisation=organisation)
     _rename(quote, name, organisation, actor, now)
     return quote

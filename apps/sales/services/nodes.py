@@ -1,4 +1,4 @@
-"""The quota tree of an organisation. Every reservation is checked against it, under the organisation's lock."""
+"""The quota tree of an organisation, which limits reservations."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ Key = tuple[UUID | None, UUID | None]  # project, API token; (None, None) is the
 
 
 def nodes_of(organisation_id: Any) -> list[QuotaNode]:
-    """Return the organisation's node, then its projects' nodes ordered by name. The nodes of a project's API tokens
-    follow that project's node.
-    """
+    """Return the nodes of the organisation in tree order."""
     # Most organisations have no quota; a join would cost more than a prefetch.
     rows = QuotaNode.objects.filter(organisation=organisation_id).prefetch_related("project", "token")
     return sorted(
@@ -60,8 +58,9 @@ def _parent(row: QuotaNode) -> Key | None:
 def reserved_by_node(
     organisation_id: Any, known: set[Key], *, now: datetime, besides: UUID | None = None
 ) -> dict[Key, int]:
-    """Return, for each node, the microseconds of reserved time that have not passed. `besides`: a reservation to leave
-    out.
+    """Return the microseconds of future reserved time at each node.
+
+    `besides`: a reservation to leave out.
     """
     windows = Window.objects.filter(
         reservation__organisation_id=organisation_id, state=WindowState.ACTIVE, period__endswith__gt=now
@@ -89,12 +88,7 @@ def _micros(start: datetime, end: datetime) -> int:
 def divided(
     total: int, request_lines: Sequence[QuoteRequestLine], token_id: UUID | None, known: set[Key]
 ) -> dict[Key, int]:
-    """Divide reserved time among nodes, in proportion to the work of each project.
-
-    A project's time goes to the node of the API token in that project. If there is no such node, it goes to the
-    project's node; if there is none either, it goes to the organisation's node. The time of a quota contract goes to
-    the organisation's node. Amounts are whole microseconds; the first node also gets the remainder from rounding.
-    """
+    """Divide reserved microseconds among nodes, in proportion to the work of each project."""
     weights: defaultdict[Key, Fraction] = defaultdict(Fraction)
     for request_line in request_lines:
         weights[_place(project_uuid(request_line.snapshot), token_id, known)] += (
@@ -122,7 +116,7 @@ def quota_check(
     token_id: UUID | None,
     now: datetime,
 ) -> None:
-    """Raise Problem if the new reservation exceeds the quota tree. An empty tree limits nothing.
+    """Raise Problem if the new reservation exceeds the quota tree.
 
     The caller must be in the transaction that makes the reservation, and must hold the organisation's lock.
     """
@@ -161,7 +155,6 @@ def _refusal(found: Excess, rows: Sequence[QuotaNode], reserved: Mapping[Key, in
 
 
 def _other_remedy(found: Excess, row: QuotaNode, rows: Sequence[QuotaNode], reserved: Mapping[Key, int]) -> str:
-    """Return another remedy for an owner, if other quotas have unused time; otherwise, return an empty text."""
     use_of = uses(tree_of(rows), reserved)
     idle = [one for one in rows if one is not row and use_of[_key(one)].free]
     return _raise_borrowing(found, idle) if found.is_borrowing else _raise_lending(idle)
@@ -215,10 +208,9 @@ def node_set(
     actor: Any,
     now: datetime,
 ) -> QuotaNode | None:
-    """Set the quota of the organisation, of a project, or of an API token in a project. `nominal_us=None` removes the
-    quota.
+    """Set the quota of the organisation, of a project, or of an API token in a project.
 
-    Existing reservations do not change. Raises Problem if the project or the token is unknown, or if the tree would be
+    `nominal_us=None` removes the quota. Raises Problem if the project or the token is unknown, or if the tree would be
     invalid.
     """
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)

@@ -1,4 +1,4 @@
-"""Checks before a purchase: the reasons why an offer would be refused if it were quoted and accepted now."""
+"""Checks before a purchase: the reasons why an offer would be refused now."""
 
 from __future__ import annotations
 
@@ -27,11 +27,9 @@ def offer_refusals(
     now: datetime,
     token_id: UUID | None = None,
 ) -> list[Problem]:
-    """Return the reasons why the offer would be refused, with remedies: a window that is too short, buying limits, and
-    spend caps. Nothing is stored.
+    """Return the reasons why the offer would be refused; empty if there are none.
 
-    For an amendment, spend caps are not checked, because the amount that the amendment releases is known only at
-    acceptance.
+    Spend caps are not checked for an amendment.
     """
     found = _refusals(organisation, offer.priced, amends, actor, now, token_id)
     try:
@@ -42,10 +40,9 @@ def offer_refusals(
 
 
 def plan_refusals(*, plan: Plan, actor: User | None, now: datetime, token_id: UUID | None = None) -> list[Problem]:
-    """Return the reasons why a quote for the plan's chosen candidate would be refused now. The list is empty if no
-    candidate is feasible. Nothing is stored.
+    """Return the reasons why a quote for the plan's chosen candidate would be refused now.
 
-    If no quote can be made, return only the reason, for example that the plan's deadline has passed.
+    The list is empty if no candidate is feasible.
     """
     if plan.chosen is None:
         return []

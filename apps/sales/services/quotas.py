@@ -28,10 +28,10 @@ def line_lock(contract: Contract, program_digest: str) -> ContractLine:
 def quota_draw(
     *, contract: Contract, program_digest: str, count: int, program: Program | None, now: datetime
 ) -> ContractLine:
-    """Reserve operations of a quota for a job. The caller must hold the locks of the organisation and the contract.
+    """Reserve operations of a quota for a job.
 
-    Raises Problem, with the number of operations left, if there are too few. Raises CapReached if the project's spend
-    cap is too low.
+    The caller must hold the locks of the organisation and the contract. Raises Problem if too few operations are left.
+    Raises CapReached if the project's spend cap is too low.
     """
     quota = ContractQuota.objects.select_for_update().get(contract=contract)
     line = contract.lines.select_for_update().filter(program_digest=program_digest).first()
@@ -63,9 +63,6 @@ def quota_draw(
 
 
 def _snapshot(line: ContractLine) -> ProgramSnapshot:
-    """Return the snapshot that the program's first job stored in the line. Raises ValueError if the line belongs to no
-    quota.
-    """
     if line.facts is None:
         raise ValueError(f"line {line.number} of contract {line.contract_id} draws from no quota")
     return ProgramSnapshot.from_json(line.facts)
@@ -93,9 +90,6 @@ def line_program(contract: Contract, program_digest: str, program: Program | Non
 
 
 def _line_open(contract: Contract, quota: ContractQuota, program: Program) -> ContractLine:
-    """Add a line for a program that draws from the quota for the first time. The program's present counts apply until
-    the contract ends.
-    """
     snapshot, processor = snapshot_of(program), contract.pool.processor
     if snapshot.precision != quota.precision or processor is None or processor.digest != snapshot.target_digest:
         raise Problem(

@@ -1,4 +1,4 @@
-"""Make quotes: price a request and store it with its price."""
+"""Price requests and store quotes."""
 
 from __future__ import annotations
 
@@ -72,9 +72,8 @@ def offer_make(
 ) -> Offer:
     """Price a request for the live preview, without storing anything. Raises Problem.
 
-    `amends`: the contract that the quote would amend; the document states the difference from its unused remainder.
-    `measured`: charge measured counts, up to the worst case, for programs whose cost depends on their data. A
-    commitment in force applies automatically.
+    `amends`: the contract that the quote would amend. `measured`: charge measured counts, up to the worst case, for
+    programs whose cost depends on their data.
     """
     commitment, request_lines, priced = pricing_make(
         organisation=organisation,
@@ -153,11 +152,7 @@ def _check_ahead(form: Form, asked: Window, now: datetime) -> None:
 
 
 def window_check(priced: Priced) -> None:
-    """Raise Problem(422) if the work can never fit in its window, whatever else is sold.
-
-    Divisible work can be split into pieces that run in parallel on the pool's devices. Each piece needs time for at
-    least one execution.
-    """
+    """Raise Problem(422) if the work can never fit in its window, even on an empty pool."""
     length = Fraction((priced.window.end - priced.window.start) // timedelta(microseconds=1), 10**6)
     if length >= priced.duration:
         return
@@ -183,7 +178,6 @@ def _under_commitment(
     amends: Contract | None,
     now: datetime,
 ) -> Pricing:
-    """Price the work under the commitment in force if that covers the work. Otherwise, price it without a commitment."""
     commitment = commitment_at(organisation, at=now, currency=book_in_force(at=now).currency)
     if commitment is not None:
         under = [
@@ -214,12 +208,10 @@ def quote_create(
     actor: User | None,
     now: datetime,
 ) -> Quote:
-    """Store an immutable quote, whose price is locked until `valid_until`. Raises Problem if the request cannot be
-    priced.
+    """Store an immutable quote with a price lock. Raises Problem if the request cannot be priced.
 
-    The quote of a plan states the plan's requirements and the promises of one candidate. `candidate`: the number of
-    that candidate; the default is the chosen one. `name`: the customer's own name for the quote, which is not part of
-    the document.
+    `candidate`: the number of the plan's candidate; the default is the chosen candidate. `name`: the customer's own
+    name for the quote.
     """
     quote_id, name = uuid4(), name_clean(name)
     identity = {"id": str(quote_id), "plan": str(plan_id) if plan_id else None}
@@ -270,9 +262,6 @@ def _promises(
     lines: Sequence[QuoteLine | tuple[Program, int]] | Quota,
     pool: Pool,
 ) -> dict[str, Any]:
-    """Return a dictionary with the one key `promises`. Return an empty dictionary if the quote's programs or pool
-    differ from those of the plan's candidate.
-    """
     plan = Plan.objects.filter(organisation=organisation, pk=plan_id).first() if plan_id else None
     if plan is None or isinstance(lines, Quota):
         return {}

@@ -1,6 +1,4 @@
-"""Propose revisions of contracts whose remainder could cost less, or could still meet its deadline. Each contract is
-reported only once.
-"""
+"""Review contracts, and propose a new plan for the remainder if the new plan is better."""
 
 from __future__ import annotations
 
@@ -31,12 +29,7 @@ AGAIN = timedelta(hours=1)
 
 
 def contracts_review_due(*, now: datetime, limit: int = MOST) -> int:
-    """Review active contracts that were bought from a plan, each in its own transaction. Return the number of revisions
-    proposed.
-
-    A contract is due if it has not been reviewed for an hour. Contracts without a review come first, then those with
-    the oldest review.
-    """
+    """Review the contracts that are due, each in its own transaction. Return the number of revisions proposed."""
     open_ones = Contract.objects.filter(state=ContractState.ACTIVE, ends_at__gt=now, plan_id__isnull=False)
     due = open_ones.filter(Q(review=None) | Q(review__looked_at__lte=now - AGAIN, review__proposed=None))
     order = F("review__looked_at").asc(nulls_first=True)
@@ -46,10 +39,9 @@ def contracts_review_due(*, now: datetime, limit: int = MOST) -> int:
 
 @transaction.atomic
 def contract_review(*, contract_id: UUID, now: datetime) -> ContractReview | None:
-    """Plan the remainder of a contract again. If the new plan is better, store it, queue a message and return the
-    review. Otherwise, return None.
+    """Plan the remainder of a contract again. Return the review if the new plan is better; otherwise, return None.
 
-    The contract does not change. Safe to repeat, because each contract is reported only once.
+    Safe to repeat. The contract does not change.
     """
     ContractReview.objects.get_or_create(contract_id=contract_id, defaults={"looked_at": now})
     review = ContractReview.objects.select_for_update(no_key=True).get(pk=contract_id)
@@ -72,9 +64,6 @@ def contract_review(*, contract_id: UUID, now: datetime) -> ContractReview | Non
 
 
 def _planned(contract: Contract, now: datetime) -> Plan | None:
-    """Return the new plan; None if the remainder cannot be planned again. The person who accepted the contract becomes
-    the plan's creator.
-    """
     known = Plan.objects.select_related("created_by")
     made = known.filter(pk=contract.plan_id).first() if contract.plan_id else None
     if made is None:
@@ -88,11 +77,7 @@ def _planned(contract: Contract, now: datetime) -> Plan | None:
 
 
 def reason_for(contract: Contract, plan: Plan, *, now: datetime) -> str:
-    """Return a sentence that says why the new plan is better; empty if it is not better.
-
-    A plan is better if it meets a deadline that the contract's windows miss, or if it costs less, including the charge
-    for ending the contract.
-    """
+    """Return the reason why the new plan is better; empty if it is not better."""
     if plan.chosen is None:
         return ""
     promises = contract.terms.get("promises", {})
@@ -119,7 +104,6 @@ def reason_for(contract: Contract, plan: Plan, *, now: datetime) -> str:
 
 
 def _announce(contract: Contract, plan: Plan, reason: str, now: datetime) -> None:
-    """Write the audit entry and the outbox message for webhooks."""
     price = decimal_text(Decimal(candidate_of(plan)["price"]))
     detail = {"contract": str(contract.pk), "plan": str(plan.pk), "price": price, "reason": reason}
     audit_record(

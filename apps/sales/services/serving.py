@@ -1,7 +1,6 @@
 """Serve standing requests: offer them the free time of a pool in the order of `apps/sales/fair_order.py`.
 
-Each request is served in its own transaction, by an ordinary quote and its acceptance. A failure does not affect other
-requests. Only one process at a time serves a pool.
+Each request is served in its own transaction. Only one process at a time serves a pool.
 """
 
 from __future__ import annotations
@@ -54,9 +53,7 @@ log = structlog.get_logger("standing")
 
 @dataclass(frozen=True)
 class NotServed:
-    """The reason why a request was not served, as a sentence. `claim`: the free time that the request can claim; None
-    if the reason is not lack of room.
-    """
+    """The reason why a request was not served. `claim`: the free time that the request can claim; None if there is no claim."""
 
     kind: str
     reason: str
@@ -81,7 +78,6 @@ class Round:
 
     @property
     def offered(self) -> Free:
-        """The free time that no protected request claims."""
         return without(self.free, self.claims)
 
 
@@ -93,10 +89,7 @@ def standing_serve_all(*, now: datetime) -> int:
 
 
 def standing_serve(*, pool: str, now: datetime) -> int:
-    """Offer the free time of a pool to waiting requests. Return the number of requests that became contracts.
-
-    Do nothing if another process is serving the pool.
-    """
+    """Offer the free time of a pool to waiting requests. Return the number of requests that became contracts."""
     row = pools().filter(slug=pool).first()
     if row is None:
         return 0
@@ -137,7 +130,7 @@ def waiting_for(pool: Pool, *, now: datetime) -> dict[Any, StandingRequest]:
 def standing_order(
     pool: Pool, rows: Sequence[StandingRequest], *, now: datetime
 ) -> tuple[list[Waiting], list[Waiting]]:
-    """Return two lists in the order of service: the pool's protected requests, and its other waiting requests."""
+    """Return the pool's protected requests and its other waiting requests, both in the order of service."""
     served = StandingRequest.objects.filter(state=StandingState.SERVED, contract__pool=pool).order_by()
     oldest = min(row.filed_at for row in rows)
     filed = sorted(served.filter(filed_at__gt=oldest).values_list("filed_at", flat=True))
@@ -156,9 +149,6 @@ def standing_order(
 
 
 def _try(request: StandingRequest, this: Round, may_claim: bool) -> NotServed | None:
-    """Serve one request. Return None if it was served, otherwise the reason why not. An error does not affect other
-    requests.
-    """
     try:
         found = _prospect(request, this, may_claim)
         if isinstance(found, NotServed):
@@ -181,7 +171,6 @@ def _try(request: StandingRequest, this: Round, may_claim: bool) -> NotServed | 
 
 
 def _prospect(request: StandingRequest, this: Round, may_claim: bool) -> Priced | NotServed:
-    """Return the priced work; if the price is too high or there is no room, return that reason instead. Reserve nothing."""
     offered = this.offered
     if not may_claim and request.least_us > _free_of(request, offered, this.now):
         return _no_room(request, this, None)  # no price is needed to know that
@@ -235,7 +224,6 @@ def _no_room(request: StandingRequest, this: Round, claim: Claim | None) -> NotS
 
 @transaction.atomic
 def _serve(request: StandingRequest, this: Round) -> Contract:
-    """Make a quote at the present price and accept it. The contract's hold replaces the request's hold. Raises Problem."""
     # The order of locks everywhere: organisation, contract, devices by id, hold, the ledger's chain.
     row = standing_locked(request.pk, request.organisation_id)
     if not row.is_waiting or this.now >= row.waits_until:
@@ -275,9 +263,7 @@ def _serve(request: StandingRequest, this: Round) -> Contract:
 
 
 def _claims_stand(this: Round, organisation_id: UUID, free: Free) -> list[Reservation]:
-    """Store the claims of protected requests as windows, so that admission control avoids them. The caller deletes
-    these windows before the commit.
-    """
+    # Admission control avoids stored windows. The caller deletes these windows before the commit.
     if not total([part for claim in this.claims for parts in claim.kept.values() for part in parts]):
         return []
     reservation = Reservation.objects.create(
@@ -297,7 +283,6 @@ def _claims_stand(this: Round, organisation_id: UUID, free: Free) -> list[Reserv
 
 
 def _reasons_keep(rows: dict[Any, StandingRequest], reasons: dict[UUID, NotServed]) -> None:
-    """Store the reason why each request is still waiting, if the reason has changed."""
     for key, found in reasons.items():
         if (rows[key].reason_kind, rows[key].reason) != (found.kind, found.reason[:400]):
             StandingRequest.objects.filter(pk=key, state=StandingState.WAITING).update(

@@ -1,4 +1,4 @@
-"""Withdraw quotes, and create and end their share links."""
+"""Withdraw quotes, and create and end share links."""
 
 from __future__ import annotations
 
@@ -52,10 +52,9 @@ def quote_unshare(*, quote_id: UUID, organisation: Organisation, actor: User | N
 def quote_share(
     *, quote_id: UUID, organisation: Organisation, actor: User | None, now: datetime, days: int | None = None
 ) -> Quote:
-    """Create a share link that works for `days` days, by default 30.
+    """Create a share link that works for `days` days, by default 30. A working link keeps its URL.
 
-    A working link keeps its URL; its expiry changes only if `days` is given. An expired link gets a new URL. Raises
-    Problem(422) if `days` is not from 1 to 365.
+    Raises Problem(422) if `days` is not from 1 to 365.
     """
     if days is not None and not 1 <= days <= SHARE_DAYS_MAX:
         detail = f"Enter 1 to {SHARE_DAYS_MAX} days for a share link."
@@ -79,6 +78,6 @@ def quote_share(
 
 
 def _locked(quote_id: UUID, organisation: Organisation) -> Quote:
-    """Take the locks that acceptance also takes, so that a quote is never both withdrawn and accepted. Return the quote."""
+    # Acceptance takes the same locks, so a quote is never both withdrawn and accepted.
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     return Quote.objects.filter(organisation=organisation).get(pk=quote_id)

@@ -1,4 +1,4 @@
-"""The buying limits of organisations: read them, check them at acceptance, and set them."""
+"""The buying limits of organisations: read, check and set them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ KEPT = "kept"  # class of the windows that represent claims; none survives a com
 
 
 def rules_now() -> Rules:
-    """Return the limits that an administrator set. If none were set, return those of the settings."""
+    """Return the general limits. The settings apply until an administrator sets the limits."""
     row = BuyingRules.objects.filter(pk=ONLY).first()
     if row is None:
         return Rules(settings.NEWCOMER_CREDIT, settings.POOL_SHARE, timedelta(days=settings.POOL_SHARE_DAYS))
@@ -45,7 +45,7 @@ def rules_now() -> Rules:
 
 
 def standing_of(organisation_id: Any) -> Standing:
-    """Return the status of an organisation as a buyer. An organisation without a record is a newcomer."""
+    """Return an organisation's own limits and approval. An organisation without a record is a newcomer."""
     row = OrganisationStanding.objects.filter(pk=organisation_id).first()
     if row is None:
         return Standing()
@@ -53,15 +53,13 @@ def standing_of(organisation_id: Any) -> Standing:
 
 
 def acceptance_refusals(quote: Quote, *, actor: User | None, now: datetime) -> list[Problem]:
-    """Return the reasons why `actor` could not accept the quote now. Expiry and lack of capacity are not checked."""
+    """Return the reasons why `actor` could not accept the quote now. Expiry and capacity are not checked."""
     rules, standing = rules_now(), standing_of(quote.organisation_id)
     return [*request_refusals(quote), *refusals(_asked(quote, standing, rules, actor, now), standing, rules)]
 
 
 def request_refusals(quote: Quote) -> list[Problem]:
-    """Return the reason why the work of a quote may not be bought again: a standing request for it is waiting or was
-    served. The list is empty if there is no such request.
-    """
+    """Return the refusal if a standing request for the quote is waiting or was served. Otherwise, return an empty list."""
     live = [StandingState.WAITING, StandingState.SERVED]
     row = StandingRequest.objects.filter(quote=quote.pk, state__in=live).order_by("number").first()
     if row is None:
@@ -101,7 +99,7 @@ def _asked(quote: Quote, standing: Standing, rules: Rules, actor: User | None, n
 
 
 def committed(quote: Quote, *, replaced: Contract | None) -> Decimal:
-    """Return the organisation's holds plus the charges of its closed contracts, in the quote's currency.
+    """Return the organisation's holds and the charges of its closed contracts, in the quote's currency.
 
     For the contract `replaced`, only its charges count.
     """
@@ -109,9 +107,7 @@ def committed(quote: Quote, *, replaced: Contract | None) -> Decimal:
 
 
 def committed_in(organisation_id: Any, currency: str, *, replaced: Contract | None = None) -> Decimal:
-    """Return the holds and charges of an organisation in one currency. For the contract `replaced`, only its charges
-    count.
-    """
+    """Return the holds and charges of an organisation in one currency. For the contract `replaced`, only its charges count."""
     rows = Hold.objects.filter(organisation_id=organisation_id, currency=currency)
     open_hold = When(state=HoldState.PENDING, then=F("amount"))
     of_replaced = [When(contract_id=replaced.pk, then=F("posted"))] if replaced else []
@@ -144,7 +140,7 @@ def seconds_ahead(windows: QuerySet[Window], now: datetime) -> Fraction:
 def buying_rules_set(
     *, newcomer_credit: Decimal | None, pool_share: Decimal, horizon_days: int, principal: Principal, now: datetime
 ) -> None:
-    """Set the general limits, which apply to organisations without limits of their own. Existing contracts do not change."""
+    """Set the general limits. Existing contracts do not change."""
     new = {"newcomer_credit": newcomer_credit, "pool_share": pool_share, "horizon_days": horizon_days}
     BuyingRules.objects.update_or_create(pk=ONLY, defaults=new)
     audit_record(

@@ -1,4 +1,4 @@
-"""Standing requests: file them with a hold, and end them. `serving.py` serves them."""
+"""File and end standing requests."""
 
 from __future__ import annotations
 
@@ -48,15 +48,10 @@ def standing_file(
     now: datetime,
     token_id: UUID | None = None,
 ) -> StandingRequest:
-    """File a request to buy the work of a quote for at most `most`. This amount is set aside now, and is released if
-    the request ends without a contract.
+    """File a request to buy the work of a quote for at most `most`, which is set aside now.
 
-    The work must be finished by `until`; the default is the end of the quote's window. It may run on any pool in
-    `pools`; the default is the quote's pool.
-
-    Raises Problem if the quote's work cannot wait, if `until` has passed or is too far in the future, if a pool cannot
-    run the work, if a spend cap or the credit limit is reached, or if the organisation already has `WAITING_MOST`
-    waiting requests.
+    `until`: the time by which the work must finish; the default is the end of the quote's window. `pools`: the pools on
+    which the work may run; the default is the quote's pool. Raises Problem if the request is not allowed.
     """
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     quote = Quote.objects.select_related("pool").filter(organisation=organisation).get(pk=quote_id)
@@ -103,7 +98,6 @@ def standing_file(
 
 
 def _set_aside(request: StandingRequest, priced: Priced, now: datetime) -> None:
-    """Place a hold for the request's maximum price."""
     hold_place(
         organisation_id=request.organisation_id,
         contract_id=request.pk,
@@ -134,7 +128,6 @@ def _check_quote(quote: Quote) -> None:
 
 
 def _check_money(organisation: Organisation, most: Decimal, currency: str, actor: User) -> None:
-    """Raise Problem if the organisation may not commit this amount or already has too many waiting requests."""
     if most <= 0:
         raise Problem(422, "No price", "Enter a maximum price above 0.", kind="standing-price")
     waiting = StandingRequest.objects.filter(organisation=organisation, state=StandingState.WAITING).count()
@@ -160,24 +153,19 @@ def _check_money(organisation: Organisation, most: Decimal, currency: str, actor
 
 
 def _number(organisation: Organisation) -> int:
-    """Return the organisation's next request number. The caller must hold the organisation's lock."""
+    # The caller must hold the organisation's lock.
     rows = StandingRequest.objects.filter(organisation=organisation)
     return (rows.aggregate(most=Max("number"))["most"] or 0) + 1
 
 
 def _least(priced: Priced) -> int:
-    """Return the device time of the work at full power, in microseconds; 0 if the device time is not fixed."""
     if priced.pool.is_host or priced.form.name == FormName.QUOTA:
         return 0
     return min(int(priced.duration / priced.pool.slowdown * 10**6), LONGEST_NOTED)
 
 
 def _shares(priced: Priced, most: Decimal) -> dict[UUID, Decimal] | None:
-    """Divide `most` among the projects. Each project is assigned the present price of its lines. The project of the
-    first line is also assigned the remainder.
-
-    Return None for a quota, which every project uses.
-    """
+    # The project of the first line also gets the remainder.
     shares: dict[UUID, Decimal] = {}
     left = most
     for line in priced.lines:
@@ -194,7 +182,10 @@ def _shares(priced: Priced, most: Decimal) -> dict[UUID, Decimal] | None:
 
 @transaction.atomic
 def standing_withdraw(*, request_id: UUID, organisation: Organisation, actor: User, now: datetime) -> StandingRequest:
-    """Withdraw a request and release its hold. Safe to repeat. Raises Problem(409) if the request was served or has ended."""
+    """Withdraw a request and release its hold. Safe to repeat.
+
+    Raises Problem(409) if the request was served or has ended.
+    """
     request = _locked(request_id, organisation.pk)
     if request.state == StandingState.WITHDRAWN:
         return request
@@ -222,7 +213,7 @@ def _expire(request_id: UUID, organisation_id: UUID, *, now: datetime) -> bool:
 
 @transaction.atomic
 def standing_refuse(*, request_id: UUID, organisation_id: UUID, reason: str, kind: str, now: datetime) -> None:
-    """End a request that can no longer be served, for lack of rights or money."""
+    """End a request that can no longer be served."""
     request = _locked(request_id, organisation_id)
     if request.is_waiting:
         request.reason, request.reason_kind = reason[:400], kind
@@ -230,7 +221,6 @@ def standing_refuse(*, request_id: UUID, organisation_id: UUID, reason: str, kin
 
 
 def _locked(request_id: UUID, organisation_id: UUID) -> StandingRequest:
-    """Lock the organisation, then the request. Return the request."""
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation_id)
     rows = StandingRequest.objects.select_for_update(no_key=True, of=("self",)).filter(organisation=organisation_id)
     return rows.select_related("organisation", "filed_by", "token").get(pk=request_id)
@@ -251,7 +241,7 @@ def standing_end(
 
 
 def standing_served(request: StandingRequest, *, contract: Any, now: datetime) -> None:
-    """Record that a locked request became a contract. The contract's hold has replaced the request's hold."""
+    """Record that a locked request became a contract."""
     request.state, request.contract, request.ended_at = StandingState.SERVED, contract, now
     request.reason = request.reason_kind = ""
     request.save(update_fields=["state", "contract", "ended_at", "reason", "reason_kind"])
@@ -259,7 +249,6 @@ def standing_served(request: StandingRequest, *, contract: Any, now: datetime) -
 
 
 def _announce(what: str, request: StandingRequest, now: datetime, *, actor: User | None = None, **more: str) -> None:
-    """Write the audit entry and the outbox message for webhooks and mail, in the caller's transaction."""
     detail = {
         "request": str(request.pk),
         "number": request.number,

@@ -1,4 +1,4 @@
-"""The quote builder: controls, and a price that the server computes after every change."""
+"""The quote builder."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ NOT_OFFERED = "The price book in force does not offer this choice."
 
 @require_http_methods(["GET", "POST"])
 def quote_new(request: HttpRequest) -> HttpResponse:
-    """GET: show the builder. POST: create the displayed quote."""
+    """Show the builder. POST creates the displayed quote."""
     organisation, now = organisation_get(request, roles=ENGINEERING), timezone.now()
     sent = request.POST if request.method == "POST" else request.GET
     subject = _subject(request, sent)
@@ -77,7 +77,7 @@ def quote_new(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def quote_preview(request: HttpRequest) -> HttpResponse:
-    """Show the price for the present controls. The builder loads it after every change."""
+    """Show the price for the present controls."""
     organisation, now = organisation_get(request, roles=ENGINEERING), timezone.now()
     context = _context(request.GET, organisation, _subject(request, request.GET), now, principal_get(request).user)
     response = render(request, "sales/_offer.html", {**context, "is_update": True})
@@ -86,7 +86,6 @@ def quote_preview(request: HttpRequest) -> HttpResponse:
 
 
 def _subject(request: HttpRequest, data: Mapping[str, Any]) -> Subject:
-    """Return the subject of the quote. Raises Http404 for programs, plans and contracts of other organisations."""
     program, plan, amends = (_uuid(data.get(name)) for name in ("program", "plan", "amends"))
     contract, found = None, None
     if amends is not None:
@@ -111,7 +110,6 @@ def _uuid(value: Any) -> UUID | None:
 
 
 def _choices(organisation: Organisation, subject: Subject) -> dict[str, Any]:
-    """Return the choices that the controls offer."""
     programs = Program.objects.filter(organisation=organisation).select_related("model_version__model")
     named = str(subject.program.pk) if subject.program else "<program id>"
     body = (
@@ -168,7 +166,6 @@ def _context(
 
 
 def _offered(book: PriceBookDocument) -> dict[str, Any]:
-    """Return the classes and forms of the price book. Those that cannot be chosen are listed separately, with the reason."""
     classes, forms = classes_ordered(book), forms_offered(book)
     missing = [one for one in classes if not one.offered]
     return {
@@ -184,7 +181,6 @@ def _offered(book: PriceBookDocument) -> dict[str, Any]:
 def _controls(
     data: Mapping[str, Any], organisation: Organisation, subject: Subject, klass: str, now: datetime
 ) -> tuple[Controls, Problem | None]:
-    """Return the controls. If the volume is invalid, also return the refusal. Raises Problem for other invalid values."""
     try:
         return controls_read(data, organisation=organisation, subject=subject, klass=klass, now=now), None
     except Problem as refusal:
@@ -195,7 +191,6 @@ def _controls(
 
 
 def _typed(data: Mapping[str, Any], controls: Controls) -> dict[str, Any]:
-    """Return the texts in the volume fields and the name field, valid or not."""
     rows = [{**row, "volume": data.get(row["name"], row["volume"])} for row in controls.rows]
     return {"volume": data.get("volume", controls.volume), "rows": rows, "name": controls.name}
 
@@ -205,7 +200,6 @@ def _grid(organisation: Organisation, book: PriceBookDocument, now: datetime) ->
 
 
 def _first_controls(data: QueryDict, organisation: Organisation, subject: Subject) -> Mapping[str, Any]:
-    """Return the initial controls: for a plan, its volume; for an amendment, the remainder of its contract."""
     if any(name.startswith("volume") and data.get(name) for name in data):
         return data
     if subject.amends is not None:
@@ -241,7 +235,6 @@ def _create(request: HttpRequest, organisation: Organisation, controls: Controls
 
 
 def _asked(organisation: Organisation, controls: Controls, now: datetime) -> tuple[dict[str, Any], Controls]:
-    """Return the arguments shared by the preview and the creation of a quote, and the controls with the chosen pool."""
     lines, controls = _lines(organisation, controls, now)
     return {
         "lines": lines,
@@ -270,7 +263,6 @@ def _lines(organisation: Organisation, controls: Controls, now: datetime) -> tup
 
 
 def _previous(data: Mapping[str, Any]) -> Decimal | None:
-    """Read the amount that the page showed before; None if there is no valid amount."""
     try:
         return decimal_of(data.get("previous"), places=AMOUNT_PLACES)  # refuses exponents
     except ValueError:
@@ -278,7 +270,6 @@ def _previous(data: Mapping[str, Any]) -> Decimal | None:
 
 
 def _shown(offer: Offer, controls: Controls, previous: Decimal | None) -> dict[str, Any]:
-    """Return the values that the price section shows in addition to the document."""
     net, document, window = offer.priced.worst, offer.document, offer.priced.window
     changed, code = previous is not None and previous != net and previous > 0, document["currency"]["code"]
     return {

@@ -1,4 +1,4 @@
-"""The page of buying limits, for administrators: the general limits, and the limits of single organisations."""
+"""The page of buying limits, for administrators."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _share(**options: Any) -> forms.DecimalField:
 
 
 class RulesForm(forms.Form):
-    """A form for the general limits, which apply to organisations without limits of their own."""
+    """A form for the general limits."""
 
     newcomer_credit = forms.DecimalField(
         label="Credit limit for new organisations",
@@ -71,7 +71,6 @@ def buying(request: HttpRequest) -> HttpResponse:
 
 
 def _page(request: HttpRequest, form: RulesForm, *, refused: tuple[Organisation, StandingForm] | None) -> HttpResponse:
-    """Render the page. `refused`: the organisation whose own limits were not saved, and the submitted form."""
     rows = Organisation.objects.select_related("standing").order_by("name", "id")
     search = request.GET.get("q", "").replace("\x00", "").strip()
     rows = rows.filter(name__icontains=search) if search else rows
@@ -98,7 +97,7 @@ def _initial() -> dict[str, Any]:
 @platform_admin_required
 @require_POST
 def standing(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Approve an organisation or set its own limits. Refused values stay in their fields, with the reason."""
+    """Approve an organisation or set its own limits."""
     organisation = Organisation.objects.filter(pk=pk).first()
     if organisation is None:
         raise Http404

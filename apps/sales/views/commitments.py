@@ -1,4 +1,4 @@
-"""The commitments page: usage month by month, and the form to enter a commitment."""
+"""The commitments page."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from apps.sales.models import Commitment
 
 @require_http_methods(["GET", "POST"])
 def commitment_list(request: HttpRequest) -> HttpResponse:
-    """GET: show the commitment in force or paused, with its usage, and earlier commitments. POST: enter a commitment."""
+    """Show the commitments and their usage. POST enters a commitment."""
     organisation = organisation_get(request, roles=MONEY if request.method == "POST" else ANY_ROLE)
     now, refusal = timezone.now(), None
     try:
@@ -70,7 +70,6 @@ def commitment_list(request: HttpRequest) -> HttpResponse:
 
 
 def _check_book(digest: str, now: datetime) -> None:
-    """Raise Problem(409) if the page showed the factors of a price book that is no longer in force."""
     if digest and digest != document_of(book_in_force(at=now)).digest:
         raise Problem(
             409,
@@ -82,7 +81,7 @@ def _check_book(digest: str, now: datetime) -> None:
 
 
 def kinds_of(book: PriceBookDocument) -> list[dict[str, Any]]:
-    """Return the commitments that a price book offers, with their length in months and their factors."""
+    """Return the commitments that a price book offers, with their lengths in months and their factors."""
     return [
         {
             "name": name,
@@ -124,7 +123,6 @@ def _burn_down(commitment: Commitment, now: datetime) -> dict[str, Any]:
 
 
 def _lefts(commitment: Commitment, months: list[Month]) -> list[tuple[Month, Decimal]]:
-    """Return each month with the part of the committed amount that remained at the end of that month."""
     found, left = [], promised(commitment)
     for month in months:
         left = subtract(left, month.used)

@@ -1,4 +1,4 @@
-"""The page that compares quotes. The query string names the quotes; the first is the baseline."""
+"""The page that compares quotes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RECENT = 50
 
 @require_GET
 def quote_compare(request: HttpRequest) -> HttpResponse:
-    """Show up to four quotes in columns, and a field to add another. `format=csv` and `format=json` return files."""
+    """Show up to four quotes side by side. `format=csv` and `format=json` return files."""
     organisation, now = organisation_get(request), timezone.now()
     chosen = _chosen(request)
     if chosen and request.GET.get("format") in {"csv", "json"}:
@@ -36,9 +36,6 @@ def quote_compare(request: HttpRequest) -> HttpResponse:
 
 
 def _chosen(request: HttpRequest) -> list[Quote]:
-    """Return the quotes that the query string names, in order and without repetition. Raises Http404 for quotes of
-    other organisations.
-    """
     related = Quote.objects.select_related("pool", "contract")
     found: dict[UUID, Quote] = {}
     for text in request.GET.getlist("quote")[: 2 * MOST_COLUMNS]:

@@ -1,4 +1,4 @@
-"""The contract pages: volume, usage by day, quoted and actual amounts."""
+"""The contract pages."""
 
 from __future__ import annotations
 
@@ -54,7 +54,6 @@ def contract_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _detail(request: HttpRequest, pk: UUID, *, naming: dict[str, Any] | None = None) -> HttpResponse:
-    """Render the page of a contract. `naming`: a refused name and the reason; None if no name was refused."""
     contract = org_object_get(
         request, Contract.objects.select_related("pool", "quote__amends", "accepted_by", "organisation"), pk=pk
     )
@@ -87,7 +86,6 @@ def _detail(request: HttpRequest, pk: UUID, *, naming: dict[str, Any] | None = N
 
 
 def _usage_by_day(request: HttpRequest, contract: Contract) -> dict[str, Any]:
-    """Return the days with usage, their chart, and the usage rows of the day in the query string."""
     zone = contract.organisation.time_zone
     days, day = usage_days(contract, zone=zone), day_read(request.GET.get("day", ""))
     rows = None
@@ -119,7 +117,7 @@ def contract_plan(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_POST
 def contract_rename(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Set the contract's name. A refused name stays in its field."""
+    """Set the contract's name."""
     contract, typed = org_object_get(request, Contract, roles=ENGINEERING, pk=pk), request.POST.get("name", "")
     try:
         services.contract_rename(
@@ -159,9 +157,7 @@ def contract_end(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _shown(text: str) -> Decimal:
-    """Read the cost that the page showed. If the form does not state it, return 0, so that the contract can only be
-    ended free of charge.
-    """
+    # If the form does not state the cost, the contract can only be ended free of charge.
     try:
         value = Decimal(text) if len(text) <= 80 else Decimal(0)
     except InvalidOperation:

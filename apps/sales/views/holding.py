@@ -1,4 +1,4 @@
-"""The hold of a plan, a section of the plan's page."""
+"""The hold section of a plan's page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from apps.sales.holds import hold_context
 
 @require_http_methods(["GET", "POST"])
 def plan_hold(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """GET: show the hold. POST: hold the candidate whose number the form sends; by default, the chosen candidate."""
+    """Show the hold of a plan. POST holds a candidate; the default is the chosen candidate."""
     now = timezone.now()
     if request.method == "GET":
         plan = org_object_get(request, Plan, pk=pk)

@@ -1,4 +1,4 @@
-"""The quota tree page: used, lent and borrowed device time."""
+"""The quota tree page."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class NodeForm(forms.Form):
 
 @require_http_methods(["GET", "POST"])
 def quota_tree(request: HttpRequest) -> HttpResponse:
-    """GET: show the tree with its bars. POST: set one quota."""
+    """Show the quota tree. POST sets one quota."""
     organisation = organisation_get(request, roles=MONEY if request.method == "POST" else ANY_ROLE)
     now, refusal = timezone.now(), None
     form = NodeForm(request.POST or None, organisation=organisation)
@@ -93,7 +93,6 @@ def _set(form: NodeForm, organisation: Organisation, actor: User | None, now: da
 
 
 def _row(row: QuotaNode, use: Use) -> dict[str, Any]:
-    """Return a row of the table. Durations are in seconds."""
     return {
         "row": row,
         "use": use,

@@ -1,4 +1,4 @@
-"""The quote pages: the list, one quote, its files, its share link, and its acceptance."""
+"""The quote pages."""
 
 from __future__ import annotations
 
@@ -63,7 +63,6 @@ def quote_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _detail(request: HttpRequest, pk: UUID, *, naming: dict[str, Any] | None = None) -> HttpResponse:
-    """Render the page of a quote. `naming`: a refused name and the reason; None if no name was refused."""
     related = Quote.objects.select_related("pool", "contract", "created_by", "amends")
     quote = org_object_get(request, related, pk=pk)
     actor, now = principal_get(request).user, timezone.now()
@@ -77,7 +76,7 @@ def _detail(request: HttpRequest, pk: UUID, *, naming: dict[str, Any] | None = N
 
 @require_GET
 def quote_validity(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show the countdown of the price lock. The page polls it."""
+    """Show the countdown of the price lock."""
     quote = org_object_get(request, Quote, pk=pk)
     return render(request, "sales/_validity.html", _context(quote))
 
@@ -103,7 +102,7 @@ def quote_file(request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def quote_accept(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """GET: show what acceptance does. POST: accept the quote."""
+    """Show what acceptance does. POST accepts the quote."""
     quote = org_object_get(request, Quote.objects.select_related("pool", "contract", "amends"), roles=BUYING, pk=pk)
     now, refusal, actor = timezone.now(), None, principal_get(request).user
     if request.method == "POST":
@@ -120,9 +119,6 @@ def quote_accept(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _acceptance(quote: Quote, refusal: Problem | None, actor: User | None, now: datetime) -> dict[str, Any]:
-    """Return the data that the acceptance page shows in addition to the quote: spend caps, the amended contract,
-    refusals and alternatives.
-    """
     caps = caps_like(quote.organisation_id)
     rest = amendment_rest(quote.amends, takeover_stored(quote.document), now=now)[0] if quote.amends else None
     is_open = not hasattr(quote, "contract")
@@ -148,7 +144,7 @@ def quote_withdraw(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_POST
 def quote_rename(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Set the quote's name. A refused name stays in its field."""
+    """Set the quote's name."""
     quote, typed = org_object_get(request, Quote, roles=ENGINEERING, pk=pk), request.POST.get("name", "")
     try:
         services.quote_rename(
@@ -218,7 +214,7 @@ def _context(quote: Quote) -> dict[str, Any]:
 
 
 def lined(line: dict[str, Any]) -> dict[str, Any]:
-    """Return a stored line with the figures that a page shows. A contract minimum has no operations and no unit price."""
+    """Return a stored line with the figures that a page shows."""
     if "charged" in line["rating"]:
         return {**line, "is_minimum": True, "steps": line["rating"]["steps"]}
     steps = {step["name"]: step for step in line["rating"]["steps"]}
@@ -232,11 +228,10 @@ def lined(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ratio(amount: Decimal, listed: Decimal) -> str:
-    """Return the amount as a multiple of the list price: the product of the factors."""
     exact = Fraction(amount) / Fraction(listed)
     return f"{Decimal(exact.numerator) / Decimal(exact.denominator):f}"
 
 
 def instant(text: str) -> datetime:
-    """Read an instant from a document."""
+    """Parse an instant of a document."""
     return datetime.fromisoformat(text)

@@ -1,4 +1,4 @@
-"""The pages of standing requests: filing a request, the list, and one request."""
+"""The pages of standing requests."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def standing_withdraw(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def quote_wait(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """GET: show the form to wait for room for a quote's work. POST: file the standing request."""
+    """Show the form to wait for room for a quote's work. POST files the standing request."""
     quote = org_object_get(request, Quote.objects.select_related("pool", "organisation"), roles=BUYING, pk=pk)
     now, refusal = timezone.now(), None
     if request.method == "POST":
@@ -104,7 +104,6 @@ def _form(quote: Quote) -> dict[str, Any]:
 
 
 def _until(text: str) -> datetime | None:
-    """Read a date and time field as UTC; None if it is empty. Raises Problem."""
     if not text:
         return None
     try:

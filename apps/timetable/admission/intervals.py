@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Interval(NamedTuple):
-    """The half-open interval [start, end). Two windows may touch but not overlap."""
+    """The half-open interval [start, end)."""
 
     start: int
     end: int
@@ -19,7 +19,7 @@ class Interval(NamedTuple):
 
 
 def merge(intervals: Iterable[Interval]) -> list[Interval]:
-    """Return the union as disjoint, non-touching intervals in ascending order. Empty intervals are dropped."""
+    """Return the union as disjoint, non-touching intervals in ascending order."""
     merged: list[Interval] = []
     for start, end in sorted(intervals):
         if start >= end:
@@ -75,6 +75,6 @@ def total(intervals: Sequence[Interval]) -> int:
 
 
 def within(intervals: Sequence[Interval], start: int, end: int) -> Sequence[Interval]:
-    """Return the intervals that overlap [start, end), unclipped. The intervals must be disjoint and in ascending order."""
+    """Return the intervals that overlap [start, end), unclipped. The intervals must be disjoint and ascending."""
     first = bisect_right(intervals, start, key=lambda one: one.end)
     return intervals[first : bisect_right(intervals, end - 1, lo=first, key=lambda one: one.start)]

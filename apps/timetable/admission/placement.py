@@ -1,8 +1,7 @@
-"""First fit: find the placement that ends first, at the cheapest tariff at which one exists.
+"""First fit: find the placement that ends first at the cheapest possible tariff.
 
 Work is `count` executions, one every `each` microseconds. A window with n executions is `setup + n * each` long,
-rounded up to whole microseconds. `setup` is the extra time of the first execution in a window. Split work therefore has
-the setup in every window, and an execution is never split.
+rounded up to whole microseconds. An execution is never split.
 """
 
 from __future__ import annotations
@@ -42,15 +41,13 @@ class Work:
 
     @cached_property
     def _whole(self) -> tuple[int, int, int]:
-        """(scale, setup, each) as whole numbers, in units of 1/scale microsecond. Fractions would be too slow when
-        thousands of windows are tried.
-        """
+        # Whole numbers in units of 1/scale microsecond; fractions would be too slow for thousands of windows.
         parts = lcm(self.setup.denominator, self.each.denominator)
         return parts, int(self.setup * parts), int(self.each * parts)
 
 
 class Rated(NamedTuple):
-    """An interval in which the work may run, and the rank of its tariff. Rank 0 is the cheapest."""
+    """An interval in which the work may run, and its tariff rank. Rank 0 is the cheapest."""
 
     start: int
     end: int
@@ -59,8 +56,9 @@ class Rated(NamedTuple):
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a placement. Windows lie inside [not_before, not_after) and inside `allowed`; None allows all
-    times. There are at most `windows_max` windows.
+    """The limits of a placement: at most `windows_max` windows inside [not_before, not_after) and `allowed`.
+
+    An `allowed` of None allows all times.
     """
 
     not_before: int
@@ -95,7 +93,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Placement:
-    """A placement: its windows, ordered by start. `rank` is the most expensive tariff rank in use."""
+    """A placement: its windows, ordered by start, and the most expensive tariff rank in use."""
 
     windows: tuple[Piece, ...]
     rank: int
@@ -107,8 +105,10 @@ class Placement:
 
 @dataclass(frozen=True)
 class Refusal:
-    """The figures that explain why the work does not fit. `needed`: the time that the work needs. `largest`: the
-    largest free window. `free`: the total free time. `room`: the number of executions that would fit.
+    """The figures that explain why the work does not fit.
+
+    `needed`: the time that the work needs. `largest`: the largest free window. `free`: the total free time. `room`: the
+    number of executions that would fit.
     """
 
     needed: int
@@ -124,11 +124,9 @@ class _Open(NamedTuple):
 
 
 def place(work: Work, free: Mapping[str, Sequence[Interval]], limits: Limits) -> Placement | Refusal:
-    """Place all of `work` in the free time of the devices. If the work does not fit, return the refusal.
+    """Place all of `work` in the free time of the devices. If the work does not fit, return a refusal.
 
-    Among all placements with at most `limits.windows_max` windows, the result has the lowest tariff rank, then the
-    earliest end, then the earliest start. Remaining ties are decided by device name. The search is complete: it finds a
-    placement whenever one exists.
+    The search is complete. The result has the lowest tariff rank, then the earliest end, then the earliest start.
     """
     ranks = sorted({one.rank for one in limits.allowed}) if limits.allowed is not None else [0]
     slots: list[_Open] = []
@@ -149,11 +147,10 @@ def place(work: Work, free: Mapping[str, Sequence[Interval]], limits: Limits) ->
 def place_each(
     demands: Sequence[tuple[Sequence[Work], Sequence[Limits]]], free: Mapping[str, Sequence[Interval]]
 ) -> list[Placement | Refusal]:
-    """Place the demands in order. Each demand uses the time that the previous demands left free.
+    """Place the demands in order, each in the time that the earlier demands left free.
 
-    A demand lists one or more alternatives for the same work, which are tried in order. If a demand does not fit, the
-    list of results ends with the refusal of that demand's last alternative. The intervals of `free` must be disjoint
-    and ascending.
+    Each demand lists alternatives for the same work, which are tried in order. After a refusal, no further demand is
+    placed. The intervals of `free` must be disjoint and ascending.
     """
     left = {device: list(open_) for device, open_ in free.items()}
     found: list[Placement | Refusal] = []
@@ -172,14 +169,12 @@ def place_each(
 
 
 def _cut_out(free: list[Interval], piece: Piece) -> None:
-    """Remove the piece from the free interval that contains it."""
     at = bisect_right(free, piece.start, key=lambda one: one.end)
     whole = free[at]
     free[at : at + 1] = free_between([Interval(piece.start, piece.end)], whole.start, whole.end)
 
 
 def _slots(free: Mapping[str, Sequence[Interval]], spans: Sequence[Interval]) -> list[_Open]:
-    """Return the free time inside the spans, ordered by start and then by device."""
     slots = [_Open(device, one.start, one.end) for device in free for one in intersect(free[device], spans)]
     return sorted(slots, key=lambda slot: (slot.start, slot.device))
 
@@ -189,15 +184,11 @@ def _capacities(work: Work, slots: list[_Open], end: int) -> list[int]:
 
 
 def _room(work: Work, slots: list[_Open], end: int, windows_max: int) -> int:
-    """Return the number of executions that fit before `end` in the best `windows_max` slots."""
     return sum(nlargest(windows_max, _capacities(work, slots, end)))
 
 
 def _earliest_end(work: Work, slots: list[_Open], limits: Limits) -> int | None:
-    """Return the earliest microsecond by which all of the work can finish; None if the work does not fit.
-
-    Bisection is possible, because a later end never leaves less room.
-    """
+    # A later end never leaves less room, so bisection is possible.
     low, high = limits.not_before, limits.not_after
     if limits.windows_max == 1:
         length = work.length(work.count)
@@ -214,9 +205,6 @@ def _earliest_end(work: Work, slots: list[_Open], limits: Limits) -> int | None:
 
 
 def _cut(work: Work, slots: list[_Open], end: int, windows_max: int) -> tuple[Piece, ...]:
-    """Return the fewest windows that hold all of the work before `end`. Larger windows are chosen first, then earlier
-    ones. The last window is shortened to fit.
-    """
     capacities = _capacities(work, slots, end)
     by_size = sorted(range(len(slots)), key=lambda index: (-capacities[index], slots[index].start, slots[index].device))
     chosen: list[int] = []

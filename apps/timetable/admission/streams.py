@@ -1,6 +1,4 @@
-"""The time for which programs occupy a device when they run one after another. Quotes, plans and dispatch share these
-rules.
-"""
+"""The time for which programs occupy a device when they run one after another."""
 
 from __future__ import annotations
 
@@ -13,8 +11,8 @@ from fractions import Fraction
 class Stream:
     """Consecutive executions of one program, in seconds of device time.
 
-    `each` is the time between two executions. `first` is the extra time of the first execution. `load` is the time to
-    load the program.
+    `each`: the time between two executions. `first`: the extra time of the first execution. `load`: the time to load
+    the program.
     """
 
     executions: int
@@ -24,11 +22,7 @@ class Stream:
 
 
 def setup_of(streams: Sequence[Stream]) -> Fraction:
-    """Return the part of a window that does not depend on the number of executions.
-
-    A device holds one program at a time. It loads a program only after the pipeline of the previous program has
-    drained.
-    """
+    """Return the seconds of a window that do not depend on the number of executions."""
     return sum((one.load + one.first for one in streams), Fraction(0))
 
 
