@@ -1,7 +1,7 @@
 """Formats figures for readers: bytes, counts, cycles, durations, money and instants.
 
-This module belongs to no app and imports none. Pages, documents and messages format every figure here, so a number
-always looks the same. No figure is computed in floating point: amounts are `Decimal`; ratios and times are `Fraction`.
+Pages, documents and messages format every figure here. No figure is computed in floating point: amounts are `Decimal`;
+ratios and times are `Fraction`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _CONTEXT = Context(prec=120)
 
 
 def fraction(value: Number | None) -> Fraction | None:
-    """Convert `value` to an exact fraction; None if it is not a number. It may be "7/2", "1.5", 3 or a Decimal."""
+    """Convert `value` to an exact fraction, such as "7/2", "1.5", 3 or a Decimal; None if `value` is not a number."""
     if value is None or isinstance(value, bool):
         return None
     try:
@@ -57,7 +57,6 @@ def fixed(value: Fraction, places: int) -> str:
 
 
 def _significant(value: Fraction, digits: int) -> str:
-    """Format `value` with about `digits` significant digits and without an exponent."""
     magnitude = len(str(abs(int(value)))) if abs(value) >= 1 else 1
     return fixed(value, max(0, digits - magnitude))
 
@@ -102,7 +101,7 @@ def cycles_format(value: Number | None) -> str:
 
 
 def duration_format(seconds: Number | timedelta | None) -> str:
-    """Format a duration in a suitable unit, such as 812 ns, 43.1 µs, 2.71 ms, 1.2 s, 3 min 5 s, 2 h 4 min or 3 d 2 h."""
+    """Format a duration in a suitable unit, such as 43.1 µs, 2.71 ms, 1.2 s or 2 h 4 min."""
     number = (
         Fraction(seconds // timedelta(microseconds=1), 10**6) if isinstance(seconds, timedelta) else fraction(seconds)
     )
@@ -118,14 +117,11 @@ def duration_format(seconds: Number | timedelta | None) -> str:
 
 
 def notice_format(minutes: int) -> str:
-    """Format a notice period. A whole number of hours is given in hours ("24 h", not "1 d"), any other period in
-    minutes.
-    """
+    """Format a notice period in hours if it is a whole number of hours, otherwise in minutes."""
     return f"{minutes // 60:,}{NARROW_SPACE}h" if minutes and minutes % 60 == 0 else f"{minutes:,}{NARROW_SPACE}min"
 
 
 def _long_duration(seconds: int) -> str:
-    """Format a duration of at least a minute, given in whole seconds, in its two largest units."""
     parts: list[str] = []
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
         amount, seconds = divmod(seconds, size)
@@ -150,8 +146,8 @@ def energy_format(femtojoules: Number | None) -> str:
 def percent_format(value: Number | None, places: int = 1) -> str:
     """Format a share (0 to 1) in per cent: 0.314 -> 31.4 %.
 
-    Rounding never turns a share above 0 into 0 %, or a share below 1 into 100 %. Such a share is shown as "< 0.1 %" or
-    "> 99.9 %".
+    Rounding never turns a share above 0 into 0 %, or a share below 1 into 100 %; such shares become "< 0.1 %" or ">
+    99.9 %".
     """
     number = fraction(value)
     if number is None:
@@ -170,7 +166,7 @@ def share_format(share: Decimal) -> str:
 
 
 def decimal(value: Decimal | int | str | None) -> Decimal | None:
-    """Convert `value` to a Decimal; None if it is not a finite number. A float gives None, because it is not exact."""
+    """Convert `value` to a Decimal; None if `value` is a float or not a finite number."""
     if value is None or isinstance(value, bool | float):
         return None
     try:
@@ -196,10 +192,7 @@ def money_format(amount: Decimal | int | str | None, currency: Currency) -> str:
 
 
 def price_format(amount: Decimal | int | str | None, currency: Currency) -> str:
-    """Format a unit price with four significant digits, and with at least the currency's decimal places: € 0.01423.
-
-    Trailing zeros beyond the currency's decimal places are dropped.
-    """
+    """Format a unit price with four significant digits, and with at least the currency's decimal places: € 0.01423."""
     number = decimal(amount)
     if number is None:
         return "not priced"
@@ -213,7 +206,7 @@ def price_format(amount: Decimal | int | str | None, currency: Currency) -> str:
 def unit_price_scale(prices: Iterable[Decimal | None]) -> int:
     """Return the scale for unit prices: 1, a thousand or a million. `prices` are prices for one item.
 
-    It is the smallest scale at which every price is at least a hundredth of the currency's unit.
+    Returns the smallest scale at which every price is at least a hundredth of the currency's unit.
     """
     known = [one for one in prices if one]
     return next((scale for scale in _SCALES if all(one * scale >= READABLE for one in known)), max(_SCALES))
@@ -229,7 +222,8 @@ def unit_price_format(
 ) -> tuple[str, str]:
     """Format a unit price as a pair such as ("€ 0.01423", "per million executions").
 
-    `amount` is the price of `of` things; `of` must be a power of ten. If no `scale` is given, a readable one is chosen.
+    `amount` is the price of `of` things; `of` must be a power of ten. If no `scale` is given, a readable scale is
+    chosen.
     """
     number = decimal(amount)
     if number is None:
@@ -261,7 +255,6 @@ def money_exact_format(amount: Decimal | int | str | None, currency: Currency) -
 
 
 def _unit(currency: Currency) -> tuple[str, int]:
-    """Return the code of a currency and its number of decimal places."""
     if isinstance(currency, str):
         return currency.upper(), places_of(currency)
     return str(currency["code"]).upper(), int(currency["exponent"])
@@ -272,7 +265,7 @@ def _rounded(number: Decimal, places: int) -> Decimal:
 
 
 def _with_currency(text: str, code: str) -> str:
-    """Format a number with its currency. A minus sign comes first: -€ 3.00."""
+    # A minus sign comes first: -€ 3.00.
     sign, digits = ("-", text[1:]) if text.startswith("-") else ("", text)
     return f"{sign}{_SYMBOLS.get(code, code)}{NARROW_SPACE}{digits}"
 
@@ -286,7 +279,9 @@ def instant_format(at: datetime | None, zone: str = "UTC", *, seconds: bool = Fa
 
 
 def period_format(start: datetime | None, end: datetime | None, zone: str = "UTC") -> str:
-    """Format a half-open period in a time zone. If it starts and ends on the same day, the date appears only once."""
+    """Format a half-open period in a time zone. If the period starts and ends on the same day, the date appears only
+    once.
+    """
     if start is None or end is None:
         return NOT_KNOWN
     first, last = (at.astimezone(UTC if zone == "UTC" else ZoneInfo(zone)) for at in (start, end))

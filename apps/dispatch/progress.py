@@ -58,8 +58,8 @@ class Executed(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """The number of other jobs' blocks that start before a job's next block on the same pool. `own` counts the blocks
-    of the job's organisation.
+    """The number of other jobs' blocks that start before a job's next block on the same pool. `own` counts only the
+    blocks of the job's own organisation.
     """
 
     blocks: int

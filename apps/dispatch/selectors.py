@@ -54,7 +54,9 @@ def _counted(leases: QuerySet[Lease]) -> Coalesce:
 
 
 class Offer(NamedTuple):
-    """A contract under which jobs can be submitted, with its programs, their inputs, and the number of executions left."""
+    """A contract under which jobs can be submitted, with its programs, the programs' inputs, and the number of
+    executions left.
+    """
 
     contract: Contract
     lines: list[contracts.Line]
@@ -117,8 +119,8 @@ def contracts_left(organisation: Organisation, *, now: datetime) -> QuerySet[Con
 
 
 def offers_open(organisation: Organisation, *, now: datetime, wanted: str = "") -> list[Offer]:
-    """Return the offers of the newest open contracts with executions left. The offer of the contract `wanted` is always
-    included.
+    """Return the offers of the newest open contracts with executions left. An older contract `wanted` is included if it
+    is open and has executions left.
     """
     rows = contracts_left(organisation, now=now).prefetch_related("lines__program__model_version__model")
     newest = list(rows.order_by("-accepted_at", "-id")[:OFFERS_SHOWN])

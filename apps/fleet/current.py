@@ -23,7 +23,7 @@ def shipped() -> dict[str, str]:
 
 
 def document_now() -> Document:
-    """Return the current fleet: sites, custom processors, and pools with the devices in use. Runs five queries."""
+    """Return the current fleet: sites, custom processors, and pools with the devices in use."""
     owned = Prefetch("devices", queryset=Device.objects.filter(owned_until__isnull=True))
     pools = Pool.objects.filter(is_active=True).select_related("processor", "site").prefetch_related(owned, "costs")
     return Document(
@@ -34,7 +34,7 @@ def document_now() -> Document:
 
 
 def document_parse(data: bytes | str) -> Document:
-    """Parse a fleet file. Raises Problem(422) with all faults; each fault names its place and the remedy."""
+    """Parse a fleet file. Raises Problem(422) with all faults."""
     try:
         return parse(data, known=shipped())
     except DocumentError as error:
@@ -42,7 +42,7 @@ def document_parse(data: bytes | str) -> Document:
 
 
 def document_check(raw: object) -> Document:
-    """Check a document given as plain data. Raises Problem(422) in the same way as `document_parse`."""
+    """Check a document given as plain data. Raises Problem(422) with all faults."""
     try:
         return check(raw, known=shipped())
     except DocumentError as error:
@@ -50,7 +50,7 @@ def document_check(raw: object) -> Document:
 
 
 def document_stored(raw: object) -> Document:
-    """Parse a stored document. It was checked before it was stored."""
+    """Parse a stored document, which was checked before it was stored."""
     return check(raw, known=None)
 
 

@@ -1,4 +1,4 @@
-"""Describes a processor version for pages: headline, units, energy, and the source of every figure. Pure functions."""
+"""Describes a processor version for pages, with the source of every figure. Pure functions."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure in a processor's file: its key, label, value and source."""
+    """A figure in a processor's file: its key, label, value and source."""
 
     path: str
     label: str
@@ -90,7 +90,7 @@ class Part:
 
 
 def parts(target: Target) -> list[Part]:
-    """Return the units of the processor, in the order in which data pass through them."""
+    """Return the units of the processor, in the order in which data pass through the units."""
     by_section = _by_section(target)
     return [
         Part(key, *UNITS[key], target.unit(key).instances, _fact(target, key), by_section.get(key, []))
@@ -122,7 +122,6 @@ def _value(value: Any) -> str:
 
 
 def _label(section: str, rest: str) -> str:
-    """Return a readable label for a figure. Operands are named by letter."""
     name = rest.rsplit(".", 1)[-1]
     if section == "passes":
         return name
@@ -132,7 +131,6 @@ def _label(section: str, rest: str) -> str:
 
 
 def _fact(target: Target, key: str) -> str:
-    """Return a short text about a unit's capacity."""
     unit = target.unit(key)
     if key == "matrix":
         kind = next(kind for _, kind in (*PRECISIONS, ("", "u8")) if kind in target.matrix.tiles)
@@ -160,9 +158,7 @@ def peak(target: Target, kind: str) -> int | None:
 
 
 def passes(target: Target) -> list[tuple[int, list[str]]]:
-    """Return the scalar operators that need more than one pass, grouped as (passes, operators). The fewest passes come
-    first.
-    """
+    """Return the scalar operators that need more than one pass, as (passes, operators), with the fewest passes first."""
     ordered = sorted((count, name) for name, count in target.passes.items())
     return [(count, [name for _, name in group]) for count, group in groupby(ordered, key=lambda pair: pair[0])]
 
@@ -181,7 +177,7 @@ def idle_power(target: Target) -> str:
 
 
 def sources(target: Target) -> list[tuple[str, str, int]]:
-    """Return the kinds of sources as (kind, meaning, number of figures). The most reliable kind comes first."""
+    """Return the kinds of sources as (kind, meaning, number of figures), with the most reliable kind first."""
     counted = Counter(source.split(":")[0].split(" ")[0] for _, source in target.figures.values())
     return [(kind, meaning, counted[kind]) for kind, meaning in KINDS.items() if counted[kind]]
 

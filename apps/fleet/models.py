@@ -31,10 +31,10 @@ class DeviceState(models.TextChoices):
 
 
 class ProcessorVersion(models.Model):
-    """One version of a processor. `digest` is the digest of the target's canonical description.
+    """A version of a processor. `digest` is the digest of the target's canonical description.
 
-    `text` is the file of a custom processor; it is empty if the processor ships with the compiler. If several versions
-    have the same name, the fleet uses the one with `is_offered`.
+    `text` is the file of a custom processor, and empty if the processor ships with the compiler. If several versions
+    have the same name, the fleet uses the version with `is_offered`.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -62,9 +62,7 @@ class ProcessorVersion(models.Model):
 
 
 class Site(models.Model):
-    """A location with its time zone. Times at the site are shown to administrators in this zone. An inactive site has
-    no pools.
-    """
+    """A location with its time zone. An inactive site has no pools."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     slug = models.SlugField(max_length=40, unique=True)
@@ -77,11 +75,10 @@ class Site(models.Model):
 
 
 class Pool(models.Model):
-    """A pool of identical devices at one site, with one price class. Customers buy work on a pool, and windows are
-    placed on its devices.
+    """A pool of identical devices at one site, with one price class.
 
-    `power_percent` is the pool's clock as a percentage of the processor's full clock. It scales all times exactly, but
-    does not change cycle counts.
+    `power_percent` is the pool's clock as a percentage of the processor's full clock. The percentage scales all times,
+    but not cycle counts.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -121,13 +118,11 @@ class Pool(models.Model):
 
     @property
     def slowdown(self) -> Fraction:
-        """The ratio of execution times on this pool to those at the full clock."""
+        """The ratio of execution times on this pool to execution times at the full clock."""
         return Fraction(100, self.power_percent)
 
     def clock_at(self, clock_hz: int) -> int:
-        """Return the pool's clock in hertz. `clock_hz` is the processor's full clock. The fleet's checks ensure that
-        the result is a whole number.
-        """
+        """Return the pool's clock in hertz. `clock_hz` is the processor's full clock."""
         return clock_hz * self.power_percent // 100
 
     @property
@@ -139,9 +134,9 @@ class Pool(models.Model):
 class Device(models.Model):
     """A device: one processor. Its time is sold in windows that never overlap.
 
-    The device is owned during [`owned_from`, `owned_until`). If `owned_from` is null, it has been owned since the pool
-    was created. If `owned_until` is null, it is still owned. A device that is out of service is still owned and still
-    costs money. A new device may have the same name as a retired one.
+    The device is owned during [`owned_from`, `owned_until`). If `owned_from` is null, the device has been owned since
+    the pool was created. If `owned_until` is null, the device is still owned. A new device may have the same name as a
+    retired device.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -168,14 +163,11 @@ class Device(models.Model):
 
     @property
     def is_active(self) -> bool:
-        """Whether the device accepts new windows."""
         return self.state == DeviceState.ACTIVE
 
 
 class PoolCost(models.Model):
-    """The cost of owning a device of the pool, effective from a given time. `apps.fleet.document.Cost` computes the
-    cost of a device-hour.
-    """
+    """The cost of owning a device of the pool, effective from a given time."""
 
     id = models.BigAutoField(primary_key=True)
     pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="costs")
@@ -202,11 +194,10 @@ class PoolCost(models.Model):
 
 
 class FleetChange(models.Model):
-    """One change to the whole fleet, from one document to another. Only the last change that is not undone can be
-    undone.
+    """A change to the whole fleet, from one document to another. Only the last change that is not undone can be undone.
 
-    `moves` lists the moved windows, each as {"window", "from", "to"} with device ids. `made` and `retired` list the ids
-    of the devices that the change added and removed. `lost` lists the windows that were lost because a device failed.
+    `moves` lists the moved windows as {"window", "from", "to"} with device ids. `made` and `retired` list the ids of
+    the devices that the change added and removed. `lost` lists the windows that were lost because a device failed.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -233,7 +224,7 @@ class FleetChange(models.Model):
 
 
 class WorkerHost(models.Model):
-    """A worker host that serves a pool. It may be any machine and is known only by its heartbeats."""
+    """A worker host that serves a pool. Hosts are known only by their heartbeats."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     name = models.CharField(max_length=120)
@@ -255,8 +246,7 @@ class WorkerHost(models.Model):
 
 
 class HostMeasurement(models.Model):
-    """The duration of one execution of a program's model on a host pool, measured on one day. It guarantees nothing for
-    other days.
+    """The duration of one execution of a program's model on a host pool, measured on one day.
 
     Times are whole nanoseconds of wall-clock time. Percentiles are over `samples` executions on `hardware`.
     """

@@ -30,8 +30,8 @@ def demo_fleet() -> Document:
 
 @transaction.atomic
 def fleet_seed(*, now: datetime) -> None:
-    """Add the pools in the file that never existed in this installation, with their sites. Existing and removed pools
-    do not change.
+    """Add the file's pools that never existed in this installation, with their sites. Existing and removed pools do not
+    change.
     """
     fleet_lock()
     shipped_follow(now=now)

@@ -64,9 +64,7 @@ def processors_offered() -> dict[str, str]:
 
 
 def targets_known() -> list[Target]:
-    """Return every processor for which models can be compiled: shipped processors first, then the fleet's custom
-    processors.
-    """
+    """Return every processor for which models can be compiled. Shipped processors come first, then custom processors."""
     return [
         *(targets.load(name) for name in targets.names()),
         *(described(text) for text in processors_offered().values()),
@@ -74,8 +72,8 @@ def targets_known() -> list[Target]:
 
 
 def processor_find(*, name: str, digest: str) -> Target | None:
-    """Return the description of a custom processor by its digest, even if the fleet no longer offers it; None if the
-    digest is unknown.
+    """Return the description of a custom processor by its digest, even if the fleet no longer offers the processor;
+    None if the digest is unknown.
     """
     text = (
         ProcessorVersion.objects.filter(name=name, digest=digest)
@@ -88,7 +86,7 @@ def processor_find(*, name: str, digest: str) -> Target | None:
 
 @lru_cache(maxsize=64)
 def described(text: str) -> Target:
-    """Parse the file of a custom processor. The file was checked before it was stored."""
+    """Parse the file of a custom processor, which was checked before it was stored."""
     return targets.parse(text)
 
 
@@ -98,9 +96,7 @@ def host_pools() -> list[Pool]:
 
 
 class PoolInFull(NamedTuple):
-    """A pool with its status for administrators. `alive` lists the hosts with a recent heartbeat. `measurements` lists
-    the latest measurements.
-    """
+    """A pool with its status for administrators. `alive` lists the hosts with a recent heartbeat."""
 
     pool: Pool
     devices: list[Device]

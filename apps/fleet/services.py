@@ -18,7 +18,7 @@ def shipped_follow(*, now: datetime) -> int:
     """Switch all pools of shipped processors to the compiler's current descriptions. Return the number of pools that
     changed.
 
-    Work sold for an earlier description will be refused with a reason (`description_check`).
+    Work sold for an earlier description is refused from then on (`description_check`).
     """
     moved = 0
     for pool in (
@@ -54,7 +54,7 @@ def workerhost_seen(*, name: str, pool_slug: str, concurrency: int, is_start: bo
 def hostmeasurement_record(
     *, pool: Pool, program_digest: str, durations_ns: Sequence[int], hardware: str, now: datetime
 ) -> HostMeasurement:
-    """Store nearest-rank percentiles of measured durations. Each duration is that of one execution, in nanoseconds."""
+    """Store nearest-rank percentiles of the measured durations of single executions, in nanoseconds."""
     if not pool.is_host:
         raise ValueError(f"{pool.slug} is deterministic: its latency is proven, not measured")
     ordered = sorted(durations_ns)
@@ -73,8 +73,6 @@ def hostmeasurement_record(
 
 
 def _percentile(ordered: Sequence[int], percent: int) -> int:
-    """Return the nearest-rank percentile: the smallest value such that at least `percent` per cent of the values are
-    not larger.
-    """
+    # The smallest value such that at least `percent` per cent of the values are not larger.
     rank = -(-percent * len(ordered) // 100)
     return max(1, ordered[max(rank, 1) - 1])

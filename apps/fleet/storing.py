@@ -1,7 +1,6 @@
-"""Stores a fleet document: updates the rows, and records the change so that it can be undone.
+"""Stores a fleet document: updates the rows, and records the change for a later undo.
 
-Before removing devices or changing processors, callers must make sure that no sold time is lost
-(`apps.dispatch.fleet`).
+Callers must first make sure that no sold time is lost (`apps.dispatch.fleet`).
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ class Written:
 
 
 def fleet_lock() -> None:
-    """Lock the fleet against other changes until the transaction ends. Raises Problem(503) if it is still locked after
-    `LOCK_TIMEOUT`.
+    """Lock the fleet against other changes until the transaction ends. Raises Problem(503) if the fleet is still locked
+    after `LOCK_TIMEOUT`.
     """
     if not connection.in_atomic_block:
         raise transaction.TransactionManagementError("fleet_lock needs a transaction that holds the lock")
@@ -60,11 +59,10 @@ def fleet_write(
     note: str = "",
     said: str = "",
 ) -> FleetChange:
-    """Change the fleet from its current state `before` to `after`; record and audit the change. The caller must hold
-    the fleet's lock.
+    """Change the fleet from its current state `before` to `after`, and audit the change. The caller must hold the
+    fleet's lock.
 
-    `moved` is the number of windows that the caller moves, for the audit log. The caller adds the moves to the returned
-    row.
+    `moved` is the number of windows that the caller moves. The caller adds the moves to the returned row.
     """
     change = difference(before, after)
     written = document_store(before=before, after=after, now=now)
@@ -88,7 +86,8 @@ def fleet_write(
 def document_store(*, before: Document, after: Document, now: datetime, revive: Sequence[str] = ()) -> Written:
     """Update the rows from their current state `before` to `after`.
 
-    `revive` lists ids of retired devices. A new device reuses the row of such a device with the same pool and name.
+    `revive` lists ids of retired devices. A new device reuses the row of the retired device with the same pool and
+    name.
     """
     pools_check(after)
     change = difference(before, after)
@@ -114,9 +113,9 @@ def document_store(*, before: Document, after: Document, now: datetime, revive: 
 
 
 def processor_row(*, name: str, text: str, now: datetime) -> ProcessorVersion:
-    """Return the row of a processor's description. Creates the row if necessary.
+    """Return the row of a processor's description, creating the row if necessary.
 
-    The description is `text`. If `text` is empty, the description that ships with the compiler is used.
+    If `text` is empty, the description that ships with the compiler is used.
     """
     target = targets.parse(text) if text else targets.load(name)
     version, _ = ProcessorVersion.objects.get_or_create(
@@ -137,7 +136,7 @@ def pools_touched(change: Difference) -> set[str]:
 
 
 def pools_redescribed(before: Document, after: Document) -> set[str]:
-    """Return the slugs of the pools that the change keeps but whose processor's file it changes."""
+    """Return the slugs of the remaining pools whose processor's file changes."""
     changed = {name for name, text in after.processors.items() if before.processors.get(name, text) != text}
     return {slug for slug, pool in after.pools.items() if slug in before.pools and pool.processor in changed}
 
@@ -167,7 +166,7 @@ def _sites(before: Document, after: Document) -> None:
 def _pool(
     slug: str, facts: PoolFacts, row: Pool | None, site: Site, *, keeps: bool, after: Document, now: datetime
 ) -> Pool:
-    """Create or update the pool's row. If `keeps` is true, the pool keeps its version of the processor."""
+    # If `keeps` is true, the pool keeps its version of the processor.
     kind = PoolKind.HOST if facts.is_host else PoolKind.SIMULATED
     if row is None:
         row = Pool(slug=slug, kind=kind, processor_class=facts.klass, created_at=now)
@@ -180,10 +179,8 @@ def _pool(
 
 
 def pools_check(document: Document) -> None:
-    """Raises Problem if a pool's clock would not be a whole number of hertz, or if its kind or price class would
+    """Raises Problem if a pool's clock would not be a whole number of hertz, or if a pool's kind or price class would
     change.
-
-    The pool's past costs depend on its kind and price class.
     """
     for slug, pool in document.pools.items():
         _power_check(slug, pool, document)

@@ -37,7 +37,6 @@ def target_detail(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _target(name: str) -> targets.Target:
-    """Return the processor with this name."""
     known = {target.name: target for target in selectors.targets_known()}
     if name not in known:
         raise Http404

@@ -1,7 +1,6 @@
 """The lines of an invoice that are not usage: free operations, commitment shortfalls, minimum charges and credits.
 
-The rules are in `apps.pricing.rating.months`. This module applies them to stored records.
-A section is a calendar month (UTC), or the part of one in which the same credits are valid.
+A section is a calendar month (UTC), or the part of a month in which the same credits are valid.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Adjustment:
-    """An invoice line that is not usage. Its amount may be negative. `account` is the line's counterpart in the ledger.
+    """An invoice line that is not usage. The amount may be negative. `account` is the line's counterpart in the ledger.
 
     For a credit, `uses` holds the amounts that the credit pays, by section.
     """
@@ -72,7 +71,7 @@ class Adjustment:
     uses: tuple[tuple[datetime, Decimal], ...] = ()
 
     def to_json(self, number: int, share: Decimal) -> dict[str, Any]:
-        """Return the line as it is stored in the document."""
+        """Return the line as stored in the document."""
         return {
             "number": number,
             "kind": self.kind,
@@ -86,7 +85,7 @@ class Adjustment:
 
 @dataclass(frozen=True)
 class RatedUsage:
-    """One rated usage of a draft, and the section to which it belongs."""
+    """A rated usage of a draft, with its section."""
 
     section: datetime
     book: PriceBookDocument
@@ -113,8 +112,8 @@ def draft_adjustments(
 ) -> DraftAdjustments:
     """Compute the lines of a draft that are not usage. `used` is all open usage before `until`.
 
-    The lines are in this order: the free operations of each month, commitment shortfalls, the minimum charge of every
-    ended month, and credits.
+    Order: the free operations of each month, commitment shortfalls, the minimum charge of every ended month, and
+    credits.
     """
     funds = funds or credit_funds_of(organisation, currency=currency)
     cuts = funds.purse.cuts
@@ -151,7 +150,7 @@ def _own_sections(
 
 
 def shortfalls_of(organisation: Organisation, *, currency: str, until: datetime) -> list[Adjustment]:
-    """Return the commitment shortfalls of ended months that are not on a valid invoice."""
+    """Return the commitment shortfalls of ended months. Shortfalls on a valid invoice are excluded."""
     ended = shortfalls_ended(organisation, currency=currency, until=until)
     standing = Invoice.objects.filter(organisation=organisation, currency=currency).exclude(state="void")
     charged = (
@@ -172,7 +171,7 @@ def shortfalls_of(organisation: Organisation, *, currency: str, until: datetime)
 
 
 def _free(line: FreeLine) -> Adjustment:
-    """Return the line of free operations in a section. Operations granted on other invoices are excluded."""
+    # Operations granted on other invoices are excluded.
     sentence = (
         f"{decimal_text(Decimal(line.most).scaleb(-TERA))} tera-operations are free in {line.section:%B %Y}, the dearest "
         f"first; {line.free.operations:,} operations of these lines are."
@@ -199,9 +198,7 @@ def _is_closed(
     own: Mapping[datetime, Held],
     standing: Standing,
 ) -> bool:
-    """Whether a month was closed under version 1 of the rules and has not changed since then. Such a month is not
-    invoiced again.
-    """
+    # A month that was closed under version 1 of the rules and has not changed since then is not invoiced again.
     touched = any(month_start(section) == month for section in own) or standing.of_month(month)
     if month not in standing.older or touched or month_end(month) == month_start(until):
         return False
@@ -210,7 +207,6 @@ def _is_closed(
 
 
 def _credits(funds: CreditFunds, uses: dict[tuple[datetime, str], Decimal], currency: str) -> list[Adjustment]:
-    """Return a line for each credit that pays for something. The earliest expiry comes first."""
     found = []
     for key, one in funds.credits.items():
         parts = tuple(sorted((section, amount) for (section, credit), amount in uses.items() if credit == key))
@@ -235,11 +231,7 @@ def _credits(funds: CreditFunds, uses: dict[tuple[datetime, str], Decimal], curr
 
 
 def _grant_basis(one: CreditLeft, parts: Sequence[tuple[datetime, Decimal]]) -> dict[str, Any]:
-    """Return the basis of a credit line: the grant, the amount left before this line, and the amounts that it pays by
-    section.
-
-    If the credit compensates for a missed guarantee, the basis also has the rating.
-    """
+    # If the credit compensates for a missed guarantee, the basis also has the rating.
     rating = one.grant.basis.get("rating")
     return {
         "grant": str(one.grant.id),

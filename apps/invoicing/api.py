@@ -83,8 +83,9 @@ class DraftOut(Schema):
     """The draft of an invoice for everything that was open at `made_at`.
 
     With up to 1,000 open usage rows, the draft is computed for this request. With more rows, the latest stored draft is
-    returned. Each of its lines has only the first usage rows; `more` is the number of omitted rows. Before the first
-    draft exists, `document` and `made_at` are null. `asked_at` is the instant at which a newer draft was requested.
+    returned. A line of a stored draft has only the first usage rows; `more` is the number of omitted rows. Before the
+    first draft exists, `document` and `made_at` are null. `asked_at` is the instant at which a newer draft was
+    requested.
     """
 
     document: dict[str, Any] | None
@@ -94,7 +95,7 @@ class DraftOut(Schema):
 
 
 class DraftAskedOut(Schema):
-    """A requested draft. It is ready when `GET /invoices/draft` returns null as `asked_at` for this currency."""
+    """A requested draft. The draft is ready when `GET /invoices/draft` returns null as `asked_at` for this currency."""
 
     currency: str
     asked_at: datetime
@@ -109,8 +110,8 @@ class DraftIn(RequestBody):
 class PaidIn(RequestBody):
     """A received payment. `amount` is in the currency of the invoice.
 
-    An `amount` above the invoice's open amount is refused with 409. If `overpaid` is true, it is accepted, and the
-    excess is added to the customer's balance.
+    An `amount` above the invoice's open amount is refused with 409. If `overpaid` is true, the amount is accepted and
+    the excess is added to the customer's balance.
     """
 
     amount: Entered
@@ -136,8 +137,8 @@ class CapIn(RequestBody):
 
 
 class CapOut(Schema):
-    """A spend cap, with the amounts used and held. `refuses` is true if there are caps in other currencies but none in
-    this one. Then no quote in this currency can be accepted.
+    """A spend cap, with the amounts used and held. `refuses` is true if there are caps in other currencies but not in
+    this currency. Then no quote in this currency can be accepted.
     """
 
     cap: str | None
@@ -219,7 +220,7 @@ def invoice_get(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _with_document(answer: Schema, stored: Stored) -> HttpResponse:
-    """Return the response with the stored document. The document is inserted as text, without parsing."""
+    # The document is inserted as text, without parsing.
     text = f'{answer.model_dump_json(exclude={"document"})[:-1]},"document":{document_text(stored)}}}'
     return HttpResponse(text, content_type="application/json; charset=utf-8")
 
@@ -239,7 +240,7 @@ def invoice_file(request: HttpRequest, pk: UUID, kind: Literal["pdf", "csv", "js
 )
 @idempotent
 def invoice_paid(request: HttpRequest, pk: UUID, payload: PaidIn) -> Invoice:
-    """Records a payment. Only administrators may do so."""
+    """Records a payment. Only administrators may record payments."""
     invoice = Invoice.objects.filter(pk=pk).first()
     if invoice is None:
         raise Http404
@@ -274,7 +275,7 @@ def spend_cap_get(request: HttpRequest, currency: Code | None = None) -> dict[st
 @router.put("/spend-cap", auth=BILLING, response=CapOut, operation_id="spend_cap_set", summary="Set the spend cap")
 def spend_cap_set(request: HttpRequest, payload: CapIn) -> dict[str, Any]:
     """Sets or removes the spend cap of a currency. Quotes that would exceed the cap cannot be accepted. While another
-    currency has a cap, quotes in a currency without one cannot be accepted.
+    currency has a cap, quotes in a currency without a cap cannot be accepted.
     """
     organisation, now = organisation_get(request, roles=MONEY), timezone.now()
     chosen = currency_chosen(payload.currency, now=now)

@@ -1,6 +1,4 @@
-"""Credits as funds for the pricing rules: the period in which each credit can pay, and the amounts already used by
-section.
-"""
+"""Credits as funds for the pricing rules, with the amounts already used by section."""
 
 from __future__ import annotations
 
@@ -21,14 +19,14 @@ from apps.pricing.rating.months import Uses
 
 @dataclass(frozen=True)
 class CreditLeft:
-    """A grant with the amount left."""
+    """A credit grant with the amount left."""
 
     grant: CreditGrant
     left: Decimal
 
     @property
     def used(self) -> Decimal:
-        """The total amount that was used by invoices, has expired or was withdrawn."""
+        """The total amount used by invoices, expired or withdrawn."""
         return subtract(self.grant.amount, self.left)
 
 
@@ -58,8 +56,8 @@ class CreditFunds:
 def credit_funds_of(organisation: Organisation, *, currency: str) -> CreditFunds:
     """Return the credits in one currency.
 
-    A credit pays for usage from its grant until it expires or is ended. An amount restored by a credit note pays only
-    for usage after that note. Amounts that expired or were withdrawn are excluded.
+    A credit pays for usage between its grant and its expiry or end. An amount restored by a credit note pays only for
+    usage after the credit note.
     """
     known = {str(one.grant.id): one for one in credits_of(organisation, currency=currency)}
     if not known:

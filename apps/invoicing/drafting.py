@@ -1,4 +1,4 @@
-"""Computes the next invoice from usage rows. Stores nothing, so a draft can be shown at any time."""
+"""Computes the next invoice from usage rows. Stores nothing."""
 
 from __future__ import annotations
 
@@ -100,12 +100,11 @@ class Draft:
 
     @property
     def adjustments(self) -> tuple[Adjustment, ...]:
-        """The lines that are not usage."""
         return self.computed.adjustments
 
     @property
     def carried_in(self) -> Decimal:
-        """The rounding remainder of earlier invoices. It is negative if they charged too much."""
+        """The rounding remainder of earlier invoices. The remainder is negative if the invoices charged too much."""
         return self.asked.carried
 
     @property
@@ -131,10 +130,7 @@ def usage_open(organisation: Organisation, *, until: datetime) -> QuerySet[Usage
 
 
 def currencies_open(organisation: Organisation, *, until: datetime) -> list[str]:
-    """Return the currencies with something to invoice: usage, commitment shortfalls or minimum charges.
-
-    Each currency gets an invoice of its own.
-    """
+    """Return the currencies with something to invoice: usage, commitment shortfalls or minimum charges."""
     used = usage_open(organisation, until=until).order_by().values_list("currency", flat=True).distinct()
     promised = Commitment.objects.filter(organisation=organisation, period__startswith__lt=until)
     asking = Spend.objects.filter(organisation=organisation, currency__in=currencies_with_minimum())
@@ -146,17 +142,15 @@ def currencies_open(organisation: Organisation, *, until: datetime) -> list[str]
 
 
 def organisations_with_minimum(*, until: datetime) -> QuerySet[Organisation]:
-    """Return the organisations with usage before the month of `until` in a currency that has or had a minimum charge."""
+    """Return the organisations that had usage before the month of `until` in a currency with a past or present minimum
+    charge.
+    """
     spent = Spend.objects.filter(currency__in=currencies_with_minimum(), month__lt=until.date())
     return Organisation.objects.filter(pk__in=spent.values("organisation"))
 
 
 def _draft_end(organisation: Organisation, currency: str, until: datetime) -> datetime:
-    """Return the end of the period of an invoice that was requested for usage before `until`.
-
-    A month with a minimum charge gets an invoice of its own. If the previous month has a minimum charge and open usage,
-    the period therefore ends with that month. Otherwise, it ends at `until`.
-    """
+    # A month with a minimum charge gets its own invoice.
     start = month_start(until)
     month = month_start(start - MICROSECOND)
     waiting = usage_open(organisation, until=start).filter(currency=currency, created_at__gte=month)
@@ -164,11 +158,11 @@ def _draft_end(organisation: Organisation, currency: str, until: datetime) -> da
 
 
 def invoice_draft(*, organisation: Organisation, until: datetime, currency: str | None = None) -> Draft | None:
-    """Return the draft for all open usage before `until`, with commitment shortfalls and minimum charges; None if it is
-    empty.
+    """Return the draft for all open usage before `until`, with commitment shortfalls and minimum charges; None if the
+    draft is empty.
 
-    By default, `currency` is the first currency with something to invoice. The draft may end before `until`; see
-    `_draft_end`.
+    The draft may end before `until`, because a month with a minimum charge gets its own invoice. By default, `currency`
+    is the first currency with something to invoice.
     """
     currency = currency or next(iter(currencies_open(organisation, until=until)), None)
     if currency is None:
@@ -177,7 +171,7 @@ def invoice_draft(*, organisation: Organisation, until: datetime, currency: str 
 
 
 def credits_waiting(organisation: Organisation, *, currency: str, until: datetime) -> dict[str, Decimal]:
-    """Return the amount of each credit that is reserved for uninvoiced usage before `until`, by the id of the grant."""
+    """Return the amounts reserved for uninvoiced usage before `until`, by the id of the credit grant."""
     draft = _draft(organisation, currency, until)
     lines = draft.adjustments if draft else ()
     return {str(one.grant.id): one.amount.copy_negate() for one in lines if one.grant is not None}
@@ -224,7 +218,7 @@ def _draft(organisation: Organisation, currency: str, until: datetime) -> Draft 
 
 
 def _rows(organisation: Organisation, currency: str, until: datetime) -> list[tuple[UsageRow, Rating]]:
-    """Return the open usage in a currency with its ratings. Rows with equal ratings share one object."""
+    # Rows with equal ratings share one object.
     known: dict[str, Rating] = {}
     found: list[tuple[UsageRow, Rating]] = []
     rows = usage_open(organisation, until=until).filter(currency=currency).defer("rating")
@@ -239,9 +233,7 @@ def _rows(organisation: Organisation, currency: str, until: datetime) -> list[tu
 def _period_start(
     organisation: Organisation, used: Sequence[datetime], lacked: Sequence[datetime], until: datetime
 ) -> datetime:
-    """Return the start of the period: the end of the last valid invoice. If older usage or charges are open, it starts
-    earlier.
-    """
+    # The period starts at the end of the last valid invoice, or earlier if older usage or charges are open.
     standing = Invoice.objects.filter(organisation=organisation, period_end__lt=until).exclude(state=InvoiceState.VOID)
     last = standing.order_by("-sequence").values_list("period_end", flat=True).first()
     begins = [*used, *([last] if last else [])]
@@ -249,7 +241,7 @@ def _period_start(
 
 
 def document_of_draft(draft: Draft, *, identity: dict[str, Any]) -> dict[str, Any]:
-    """Return the complete document. It can be verified offline with the model and the price book."""
+    """Return the complete document, which can be verified offline with the model and the price book."""
     return {
         "format": FORMAT,
         "rules": RULES,
@@ -291,22 +283,14 @@ def document_of_draft(draft: Draft, *, identity: dict[str, Any]) -> dict[str, An
 
 
 def _sample_json(draft: Draft) -> dict[str, Any]:
-    """If some of the draft's usage is sample data, return a dictionary with the one key `sample`. Otherwise, return an
-    empty dictionary.
-
-    Nobody owes anything for sample data.
-    """
+    # Nobody owes anything for sample data.
     is_sample = any(draft.organisation.is_sample_at(row.created_at) for line in draft.lines for row in line.rows)
     until = draft.organisation.sample_until
     return {"sample": {"until": stamp(until)}} if is_sample and until else {}
 
 
 def _adjustments_json(draft: Draft) -> dict[str, Any]:
-    """If the draft has lines that are not usage, return a dictionary with the one key `adjustments`. Otherwise, return
-    an empty dictionary.
-
-    These lines are numbered after the usage lines.
-    """
+    # These lines are numbered after the usage lines.
     shares = draft.shares[len(draft.lines) :]
     rows = [
         one.to_json(number, share)
@@ -316,9 +300,7 @@ def _adjustments_json(draft: Draft) -> dict[str, Any]:
 
 
 def line_json(line: DraftLine, share: Decimal, number: int) -> dict[str, Any]:
-    """Return a line as stored in the document, with everything that determines its amount, its pool, and its usage
-    rows.
-    """
+    """Return a line as stored in the document, with its usage rows."""
     pool = line.contract.pool
     return {
         "number": number,
@@ -363,11 +345,6 @@ def comparison_json(contract: Contract, usage: ContractUsage, named: list[dict[s
 
 
 def _downgrade_json(line: DraftLine) -> dict[str, Any]:
-    """If the work ran in a lower class, return a dictionary with the one key `downgrade`. Otherwise, return an empty
-    dictionary.
-
-    The value states the price in the bought class, the amount saved, and the reason.
-    """
     served = line.rating.terms.served
     if not served or line.rating.unused:
         return {}
@@ -380,11 +357,7 @@ def _downgrade_json(line: DraftLine) -> dict[str, Any]:
 def _lines(
     rows: Sequence[tuple[UsageRow, Rating]], cuts: Sequence[datetime], books: Mapping[str, PriceBookDocument]
 ) -> tuple[DraftLine, ...]:
-    """Group the rows into lines, in the order of their first usage. A line covers one program under the same terms in
-    one section.
-
-    Charges for unused volume have lines of their own.
-    """
+    # A line covers one program under the same terms in one section. Charges for unused volume have their own lines.
     groups: dict[tuple[datetime, UUID, str, str], list[tuple[UsageRow, Rating]]] = {}
     keys: dict[int, str] = {}
     for row, rating in rows:
@@ -406,11 +379,7 @@ def _line(
     members: list[tuple[UsageRow, Rating]],
     book: PriceBookDocument,
 ) -> DraftLine:
-    """Make one line of a draft by rating the sum of its rows.
-
-    Rating is linear, so the amount must equal the sum of the rows' amounts. Raises RuntimeError if the amounts differ,
-    so that no wrong amount is invoiced.
-    """
+    # Rating is linear, so the amount must equal the sum of the rows' amounts.
     rating = merge_ratings(book, [rating for _, rating in members])
     metered = exact_sum(row.amount for row, _ in members)
     if rating.amount != metered:

@@ -1,6 +1,4 @@
-"""Excerpts of an invoice document, selected in the database. A large document has every usage row, but a page shows
-only a few.
-"""
+"""Excerpts of an invoice document, selected in the database. A page shows only a few of the usage rows."""
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ class Excerpt(NamedTuple):
     """An excerpt of the document: the lines of one page with their first usage rows, and the comparisons of their
     contracts.
 
-    `total` is the number of lines in the document. `books` lists the price book versions of all these lines.
+    `total` is the number of lines in the document. `books` lists the price book versions of all lines.
     """
 
     document: dict[str, Any]
@@ -69,12 +67,11 @@ class Excerpt(NamedTuple):
 
     @property
     def last(self) -> int:
-        """The number of the last line on the page."""
         return min(self.total, self.first + LINES_SHOWN - 1)
 
 
 def first_line(text: str | None) -> int:
-    """Return the line number given in the URL; 1 if it is missing or invalid."""
+    """Return the line number given in the URL; 1 if the number is missing or invalid."""
     return int(text) if text and text.isascii() and text.isdigit() and 0 < len(text) < 7 and int(text) else 1
 
 
@@ -86,9 +83,7 @@ def stored_excerpt(stored: Stored, *, first: int) -> Excerpt:
 
 
 def document_excerpt(document: dict[str, Any], *, first: int) -> Excerpt:
-    """Return the excerpt that starts at line `first` of a document in memory. Lines of the document may be shortened to
-    their first usage rows.
-    """
+    """Return the excerpt that starts at line `first` of a document in memory."""
     shown = document["lines"][first - 1 : first - 1 + LINES_SHOWN]
     lines = [
         {

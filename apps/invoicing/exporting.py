@@ -1,4 +1,4 @@
-"""Downloads of usage and cost, for pages and the API. They are streamed, so their length is not limited."""
+"""Downloads of usage and cost, for pages and the API. Downloads are streamed, so their length is not limited."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _focus(organisation: Organisation, first: date | None, after: date | None, k
 
 
 def _parquet(rows: Iterator[Row]) -> Iterator[bytes]:
-    """Yield the Parquet file in chunks. It is first written to disk, because its index is at the end."""
+    # The file is first written to disk, because its index is at the end.
     with TemporaryFile() as file:
         focus_parquet(rows, file)
         file.seek(0)

@@ -1,4 +1,4 @@
-"""Exports invoices and credit notes as PDF, CSV and JSON. The exports are made from the stored documents."""
+"""Exports stored invoices and credit notes as PDF, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ def invoice_json(invoice: Invoice) -> str:
 
 
 def invoice_csv(invoice: Invoice) -> str:
-    """Return the invoice as CSV: one row for each step of each usage line, then the other lines and the totals. Totals
-    have no line number.
-    """
+    """Return the invoice as CSV: one row for each step of each usage line, then the other lines and the totals."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     code = invoice.document["currency"]["code"]
@@ -84,13 +82,11 @@ def invoice_pdf(invoice: Invoice) -> bytes:
 
 
 def _addressee(addressee: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the billing address as (title, text) pairs, without empty fields."""
     named = (("To", "name"), ("Address", "address"), ("Tax id", "tax_id"))
     return [(title, addressee[key]) for title, key in named if addressee[key] or key == "name"]
 
 
 def _print_lines(pdf: PdfDocument, document: dict[str, Any], currency: dict[str, Any]) -> None:
-    """Print the table of lines and the explanations below it."""
     adjustments = document.get("adjustments", [])
     pdf.heading("Lines")
     pdf.table(
@@ -112,7 +108,6 @@ def _print_lines(pdf: PdfDocument, document: dict[str, Any], currency: dict[str,
 
 
 def _print_comparison(pdf: PdfDocument, document: dict[str, Any], currency: dict[str, Any]) -> None:
-    """Print the comparison "quoted against actual", with one sentence for each difference."""
     pdf.heading("Quoted against actual")
     for one in document["quoted_against_actual"]:
         quoted, actual, rest = (money_exact_format(one[key], currency) for key in ("quoted", "actual", "difference"))
@@ -122,7 +117,6 @@ def _print_comparison(pdf: PdfDocument, document: dict[str, Any], currency: dict
 
 
 def _print_check(pdf: PdfDocument, invoice: Invoice) -> None:
-    """Print instructions for checking the invoice offline."""
     pdf.heading("Check it yourself")
     pdf.text(
         "Download the invoice and the price book as JSON. Then run the commands below offline with the model file. "

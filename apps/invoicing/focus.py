@@ -1,9 +1,8 @@
 """Usage and cost as rows of FOCUS 1.2, the FinOps Foundation's specification for cost data.
 
-Amounts are exact and never rounded. An invoice's rounding and the remainder carried to the next invoice have rows of
-their own. The BilledCost of an invoice's rows before tax therefore sums to its payable amount. A credit note appears as
-an invoice with corrections. Usage that is not invoiced yet has no InvoiceId. Payments, balances and refunds have no
-rows, because they are not charges.
+Amounts are exact. An invoice's rounding and the remainder carried to the next invoice have their own rows, so the
+BilledCost of an invoice's rows before tax sums to its payable amount. A credit note appears as an invoice with
+corrections. Usage that is not invoiced yet has no InvoiceId. Payments, balances and refunds have no rows.
 """
 
 from __future__ import annotations
@@ -54,7 +53,6 @@ def focus_rows(*, organisation: Organisation, start: datetime, end: datetime) ->
 
 
 def _frame(names: Names, currency: str, start: datetime, end: datetime, number: str | None = None) -> Row:
-    """Return a row with the columns that are the same for all charges of a billing period."""
     return dict.fromkeys(column.name for column in COLUMNS) | {
         "BillingAccountId": str(names.organisation.id),
         "BillingAccountName": names.organisation.name,
@@ -110,9 +108,7 @@ def _adjustment_row(frame: Row, one: dict[str, Any], amount: Decimal, names: Nam
 
 
 def _note_rows(note: CreditNote, names: Names) -> Iterator[Row]:
-    """Yield the corrections in a credit note. They sum to the note's amount with tax. Their period is that of the
-    invoice.
-    """
+    # The corrections sum to the note's amount with tax. Their period is the period of the invoice.
     invoice = note.invoice
     frame = _frame(names, note.currency, *month_of(note.issued_at), note.number) | {
         "ChargePeriodStart": invoice.period_start,
@@ -137,9 +133,7 @@ def _note_rows(note: CreditNote, names: Names) -> Iterator[Row]:
 
 
 def _line_about(line: dict[str, Any], names: Names) -> Row:
-    """Return the columns that identify what a corrected line is about. Only the invoice's own rows state quantities and
-    prices.
-    """
+    # Only the invoice's own rows state quantities and prices.
     program, contract = line["program"] or {"digest": "", "project_id": ""}, line["contract"]
     about = about_row(
         names,
@@ -153,7 +147,6 @@ def _line_about(line: dict[str, Any], names: Names) -> Row:
 
 
 def _named_about(adjustment: dict[str, Any] | None, names: Names) -> Row:
-    """Return the columns of the commitment whose shortfall is corrected; an empty row for other corrections."""
     if adjustment is None or adjustment["kind"] != "shortfall":
         return {}
     commitment = names.commitments[adjustment["basis"]["commitment"]]

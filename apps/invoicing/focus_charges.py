@@ -1,4 +1,4 @@
-"""Single charges as rows of FOCUS 1.2: usage with its price, commitment shortfalls, and charges without a price."""
+"""Single charges as rows of FOCUS 1.2."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Part:
 
 
 def usage_rows(usage: UsageRow, frame: Row, names: Names) -> Iterator[Row]:
-    """Yield one row for each price of the usage. If a lease ran in hours with different prices, it has several rows."""
+    """Yield one row for each price of the usage. A lease that ran in hours with different prices has several rows."""
     rating = Rating.from_json(usage.rating)
     whose = frame | {
         "ChargePeriodStart": usage.occurred_from,
@@ -96,17 +96,13 @@ def usage_rows(usage: UsageRow, frame: Row, names: Names) -> Iterator[Row]:
 
 
 def _spent(promise: Commitment | None, amount: Decimal) -> Row:
-    """Return the columns for the amount that counts towards a commitment; an empty row if there is none."""
     if promise is None:
         return {}
     return {"CommitmentDiscountQuantity": amount, "CommitmentDiscountUnit": promise.currency}
 
 
 def _sum_of_money(usage: UsageRow, rating: Rating, sold: tuple[str, str], description: str) -> Row:
-    """Return the columns of a charge for an amount of money instead of a quantity of work. `sold` is (SKU, meter).
-
-    The quantity is the amount in units of the currency, at a price of 1.
-    """
+    # `sold` is (SKU, meter). The quantity is the amount in units of the currency, at a price of 1.
     (sku, meter), amount = sold, rating.amount
     details = {"x_Class": rating.terms.klass, "x_PriceBook": str(rating.book_version)}
     return {
@@ -131,7 +127,7 @@ def _sum_of_money(usage: UsageRow, rating: Rating, sold: tuple[str, str], descri
 def about_row(names: Names, *, contract: str, digest: str, model: str, project: str, unused: bool) -> Row:
     """Return the columns that identify the program, region and project of a charge.
 
-    For quotas and unused volume, the contract takes the place of the program.
+    For quotas and unused volume, the columns name the contract instead of the program.
     """
     place = names.places.get(contract)
     return {
@@ -169,9 +165,7 @@ def plain_row(frame: Row, category: str, amount: Decimal, description: str) -> R
 
 
 def shortfall_row(frame: Row, adjustment: dict[str, Any], amount: Decimal, names: Names) -> Row:
-    """Return the row of a commitment shortfall. It counts as unused commitment, in units of the currency at a price of
-    1.
-    """
+    """Return the row of a commitment shortfall, in units of the currency at a price of 1."""
     basis, currency = adjustment["basis"], frame["BillingCurrency"]
     commitment = names.commitments[basis["commitment"]]
     sku = f"commitment/{commitment.kind}"
@@ -240,9 +234,7 @@ def _parts(rating: Rating) -> Sequence[Part]:
 
 
 def _priced(usage: UsageRow, rating: Rating, part: Part) -> Row:
-    """Return the columns of usage with its price. Every step of a price is a factor, so unit prices are finite
-    decimals.
-    """
+    # Every step of a price is a factor, so unit prices are finite decimals.
     terms = rating.terms
     sku = f"{terms.processor_class}/{terms.precision}"
     details = {"x_Class": terms.klass, "x_Commitment": terms.commitment, "x_PriceBook": str(rating.book_version)}

@@ -46,7 +46,8 @@ def place(
     draining: Collection[str] = (),
     wanted: Mapping[str, str] | None = None,
 ) -> Placement:
-    """Place every window on an active device without changing its times, or leave the window on a `draining` device.
+    """Place every window on an active device without changing the window's times, or leave the window on a `draining`
+    device.
 
     A window that stays on any other device counts as unplaced. `wanted` maps windows to the devices to which they
     return if possible. Ties are broken by the order of `active`.

@@ -17,8 +17,8 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a block: its outputs with the items along the first axis, the counters of one execution, and the
-    duration on this host.
+    """The outcome of a block: the outputs (items along the first axis), the counters of one execution, and the duration
+    on this host.
 
     `measured` holds the start and end by the wall clock, which are the device time on a host pool; None on other pools.
     """

@@ -96,8 +96,8 @@ def job_create(
 ) -> Job:
     """Create a job: deduct its items from the contract's volume, and place its leases in the timetable.
 
-    `arrays` holds the inputs by name, with the items along the first axis; or the number of items to generate; or
-    stored items. `wanted` is the program to run if the contract has several. `token_id` is the API token that is
+    `arrays` is one of three: the inputs by name, with the items along the first axis; the number of items to generate;
+    or stored items. `wanted` is the program to run if the contract has several. `token_id` is the API token that is
     recorded with the usage. `name` is the customer's own name for the job.
 
     Raises Problem(422) if the inputs do not fit, there are too many, or the name is invalid. Raises Problem(409) if the

@@ -43,8 +43,8 @@ class SampleOrder(NamedTuple):
 def sample_jobs_run(orders: Sequence[SampleOrder]) -> list[Job]:
     """Place the jobs in the order of submission, then complete their leases in the order of their ends.
 
-    Raises ValueError if the organisation is not marked as sample data at that time. Raises Problem if the contract or
-    its pool does not allow a job.
+    Raises ValueError if the organisation is not marked as sample data at the time of a job. Raises Problem if the
+    contract or its pool does not allow a job.
     """
     jobs = [_placed(order) for order in sorted(orders, key=lambda one: one.at)]
     leases = Lease.objects.filter(stage__job__in=jobs, state=LeaseState.PLANNED).order_by("device_to", "id")

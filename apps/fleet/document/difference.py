@@ -15,10 +15,9 @@ VERBS = {"active": "put in service", "draining": "drained", "failed": "failed", 
 
 
 class Change(NamedTuple):
-    """One change to an object of the kind `what`: site, processor, pool, device or cost.
+    """A change to an object of the kind `what`: site, processor, pool, device or cost.
 
-    `before` and `after` are texts about the object. `before` is None if the object is new; `after` is None if it is
-    removed.
+    `before` is None if the object is new. `after` is None if the object is removed.
     """
 
     what: str
@@ -102,5 +101,4 @@ def _costs(pool: Pool | None) -> dict[str, str]:
 
 
 def _json(facts: dict[str, Any]) -> str:
-    """Return the facts about an object in one readable line."""
     return ", ".join(f"{key} {json.dumps(value, ensure_ascii=False)}" for key, value in facts.items())

@@ -22,7 +22,7 @@ PLACES: Final = 12  # of a decimal in a document
 
 @dataclass(frozen=True)
 class Site:
-    """A location. Its time zone is an IANA name."""
+    """A location. The time zone is an IANA name."""
 
     name: str
     time_zone: str
@@ -57,9 +57,7 @@ class Cost:
 
     @property
     def shown(self) -> Decimal:
-        """The cost of one device-hour, rounded half to even to 12 decimal places. The exact value may have infinitely
-        many.
-        """
+        """The cost of one device-hour, rounded half to even to 12 decimal places."""
         with localcontext(prec=60, rounding=ROUND_HALF_EVEN):
             exact = self.per_hour
             return (Decimal(exact.numerator) / Decimal(exact.denominator)).quantize(Decimal(1).scaleb(-PLACES))
@@ -112,9 +110,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class Document:
-    """A whole fleet. `processors` maps the names of custom processors to their files. Shipped processors are not
-    listed.
-    """
+    """A whole fleet. `processors` maps the names of custom processors to their files."""
 
     sites: Mapping[str, Site] = field(default_factory=dict)
     processors: Mapping[str, str] = field(default_factory=dict)
@@ -131,9 +127,7 @@ class Document:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 digest of the canonical JSON. Equal documents have equal digests, however their files are
-        formatted.
-        """
+        """The SHA-256 digest of the canonical JSON. Equal documents have equal digests."""
         text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -145,6 +139,5 @@ def natural(name: str) -> tuple[list[tuple[int, int, str]], str]:
 
 
 def _plain(value: Decimal) -> str:
-    """Format a decimal without an exponent or trailing zeros."""
     text = format(value, "f")
     return text.rstrip("0").rstrip(".") if "." in text else text

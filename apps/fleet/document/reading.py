@@ -1,4 +1,4 @@
-"""Reads fleet documents. Reports all faults together; each fault gives its place and the remedy."""
+"""Reads fleet documents and reports all faults together."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DECIMAL = re.compile(r"[0-9]{1,12}(\.[0-9]{1,12})?")
 
 
 class Fault(NamedTuple):
-    """One fault: its place in the document, and a sentence that gives the fault and the remedy."""
+    """A fault: its place in the document, and a sentence that states the fault and the remedy."""
 
     place: str
     said: str
@@ -75,8 +75,8 @@ def parse(data: bytes | str, *, known: Mapping[str, str]) -> Document:
 def check(raw: object, *, known: Mapping[str, str] | None) -> Document:
     """Read a document from plain data. Raises DocumentError with every fault.
 
-    `known` maps the processors that ship with the compiler to their price classes. If it is None, any processor name is
-    accepted.
+    `known` maps the processors that ship with the compiler to their price classes. If `known` is None, any processor
+    name is accepted.
     """
     reader = _Reader(known)
     document = reader.document(raw)
@@ -91,8 +91,6 @@ def _time_zones() -> frozenset[str]:
 
 
 class _Reader:
-    """Reads a document and collects all its faults. If there are faults, the document must not be used."""
-
     def __init__(self, known: Mapping[str, str] | None) -> None:
         self.known = known
         self.faults: list[Fault] = []
@@ -120,7 +118,6 @@ class _Reader:
         return Site(self._text(f"{place}.name", table.get("name")), zone)
 
     def _processor(self, place: str, name: str, raw: object) -> tuple[str, str]:
-        """Read a custom processor. Return its file and its price class."""
         table = self._table(place, raw, {"file"})
         text = table.get("file")
         if not isinstance(text, str) or not text:
@@ -158,9 +155,6 @@ class _Reader:
         )
 
     def _pool_processor(self, place: str, raw: object, classes: Mapping[str, str] | None) -> tuple[str, str | None]:
-        """Read the name of a pool's processor. Return it with the processor's default price class; None if there is
-        none.
-        """
         processor = self._text(place, raw, most=SHORT_MAX)
         if processor == HOST:
             return processor, HOST
@@ -178,7 +172,6 @@ class _Reader:
         return raw
 
     def _devices_counted(self, slug: str, place: str, count: int) -> dict[str, str]:
-        """Return `count` active devices, named after their pool."""
         if not 0 <= count <= DEVICES_MAX:
             self._fault(place, f"a pool has 0 to {DEVICES_MAX:,} devices; write a number in that range.")
             return {}
@@ -188,9 +181,7 @@ class _Reader:
         return {f"{slug}-{number}": STATES[0] for number in range(count)}
 
     def _devices(self, slug: str, place: str, raw: object) -> dict[str, str]:
-        """Read the names and states of devices. `raw` is a number of devices, a list of names, or a list of tables with
-        name and state.
-        """
+        # `raw` is a number of devices, a list of names, or a list of tables with name and state.
         if isinstance(raw, int) and not isinstance(raw, bool):
             return self._devices_counted(slug, place, raw)
         if not isinstance(raw, list):
@@ -268,7 +259,7 @@ class _Reader:
         return value.astimezone(UTC)
 
     def _decimal(self, place: str, raw: object, *, least: Decimal = Decimal(0)) -> Decimal:
-        """Read a number with at most 12 decimal places. TOML numbers are read exactly, not as binary fractions."""
+        # TOML numbers are read exactly, not as binary fractions.
         value = _decimal_of(raw)
         if value is None:
             self._fault(place, 'write a number such as 1250 or "0.28".')
@@ -293,9 +284,6 @@ class _Reader:
         return raw
 
     def _named(self, table: Mapping[str, Any], key: str) -> list[tuple[str, str, Any]]:
-        """Return (name, place, value) for each entry in a section. Entries with invalid names are faults and are
-        skipped.
-        """
         section = table.get(key, {})
         if not isinstance(section, dict):
             self._fault(key, f"write a table for each, such as [{key}.home].")
@@ -313,7 +301,6 @@ class _Reader:
         return found
 
     def _table(self, place: str, raw: object, names: set[str]) -> dict[str, Any]:
-        """Read a table without its unknown keys. Each unknown key is a fault."""
         if not isinstance(raw, dict):
             self._fault(place, "a table is expected here; write its keys one by one.")
             return {}
@@ -331,7 +318,6 @@ class _Reader:
 
 
 def _decimal_of(raw: object) -> Decimal | None:
-    """Convert a number, or text that contains a number, to a Decimal; None if it is not a number or is 10^12 or more."""
     value = None
     if isinstance(raw, int | Decimal) and not isinstance(raw, bool):
         value = Decimal(str(raw))

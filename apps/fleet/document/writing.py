@@ -11,7 +11,7 @@ FULL_POWER = 100
 
 
 def write(document: Document) -> str:
-    """Return the file's text: sites, custom processors and pools. Each section is sorted by name."""
+    """Return the file's text: sites, custom processors and pools, each section sorted by name."""
     return "\n".join([f"format = {_text(FORMAT)}", *_sites(document), *_processors(document), *_pools(document), ""])
 
 
@@ -48,9 +48,7 @@ def _pools(document: Document) -> Iterator[str]:
 
 
 def _devices(slug: str, pool: Pool) -> str:
-    """Format a pool's devices. If all are active and have the default names, return their number; otherwise one line
-    for each device.
-    """
+    # If all devices are active and have the default names, the number of devices is enough.
     if dict(pool.devices) == {f"{slug}-{number}": STATES[0] for number in range(len(pool.devices))}:
         return str(len(pool.devices))
     rows = [
@@ -74,6 +72,6 @@ def _text(value: str) -> str:
 
 
 def _lines(value: str) -> str:
-    """Quote a multi-line text. If TOML's literal quotes cannot hold the text, its special characters are escaped."""
+    # If TOML's literal quotes cannot hold the text, its special characters are escaped.
     is_plain = "'''" not in value and "\r" not in value and not value.endswith("'")
     return f"'''\n{value}'''" if is_plain else _text(value)
