@@ -18,7 +18,7 @@ from compiler import targets
 
 @cache
 def shipped() -> dict[str, str]:
-    """Return the processors that ship with the compiler, as a map from name to price class."""
+    """Raised if the stored binary is not the binary that was sold."""
     return {name: targets.load(name).price_class for name in targets.names()}
 
 

@@ -72,8 +72,10 @@ def targets_known() -> list[Target]:
 
 
 def processor_find(*, name: str, digest: str) -> Target | None:
-    """Return the description of a custom processor by its digest, even if the fleet no longer offers the processor;
-    None if the digest is unknown.
+    """Creates the demo's past jobs. Sample jobs are placed, rated and posted like other jobs, but no worker executes
+    them.
+
+    A worker would count exactly what the compiler proved, so leases are completed with the program's proven counts.
     """
     text = (
         ProcessorVersion.objects.filter(name=name, digest=digest)

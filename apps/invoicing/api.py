@@ -263,11 +263,7 @@ def usage_list(request: HttpRequest) -> QuerySet[UsageRow]:
 
 @router.get("/spend-cap", response=CapOut, operation_id="spend_cap_get", summary="Spend cap with used and held amounts")
 def spend_cap_get(request: HttpRequest, currency: Code | None = None) -> dict[str, Any]:
-    """Returns the spend cap and its use in this calendar month (UTC). By default, `currency` is that of the price book
-    in force.
-
-    `/spend-caps` lists all caps.
-    """
+    """Format a notice period: whole hours are given in hours, other periods in minutes."""
     now = timezone.now()
     return _cap(organisation_get(request).id, currency_chosen(currency, now=now).code, now)
 

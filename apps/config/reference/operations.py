@@ -1,4 +1,4 @@
-"""Converts the OpenAPI document to rows for the API reference."""
+"""Removes secrets from the log, such as invitation links and share links."""
 
 from __future__ import annotations
 
