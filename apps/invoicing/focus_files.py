@@ -1,4 +1,4 @@
-"""Writes the cost export as CSV or Parquet without holding all rows in memory."""
+"""Writes the cost export as a CSV or Parquet file."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ DIGITS, PLACES = 76, 40  # fits every amount of the ledger exactly; some readers
 
 
 def focus_csv(rows: Iterator[Row]) -> Iterator[str]:
-    """Yield the lines of the CSV file. Nulls are empty, times are whole seconds in UTC, and numbers keep all their
-    digits.
-    """
+    """Yield the lines of the CSV file. Nulls are empty, and times are in UTC."""
     yield _line([column.name for column in COLUMNS])
     for row in rows:
         yield _line([_text(column, row) for column in COLUMNS])
@@ -46,7 +44,6 @@ def _text(column: Column, row: Row) -> str:
 
 
 def _instant(value: datetime, *, up: bool) -> str:
-    """Return a time as text in whole seconds, rounded down, or up if `up` is set."""
     whole = value.astimezone(UTC).replace(microsecond=0)
     if up and whole < value:
         whole += timedelta(seconds=1)
@@ -54,7 +51,7 @@ def _instant(value: datetime, *, up: bool) -> str:
 
 
 def focus_parquet(rows: Iterator[Row], file: IO[bytes]) -> None:
-    """Write a Parquet file with exact decimals, and with times in UTC to the microsecond."""
+    """Write a Parquet file with exact decimals and UTC times."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -73,5 +70,4 @@ def _arrow(kind: str) -> Any:
 
 
 def _plain(column: Column, value: Any) -> Any:
-    """Convert a value to a type that Arrow accepts."""
     return json.dumps(value, sort_keys=True) if column.kind == "json" and value is not None else value

@@ -14,7 +14,7 @@ from apps.pricing.rating import Currency
 
 
 class AmountField(forms.CharField):
-    """A field for an exact amount. Its `MoneyForm` sets the currency."""
+    """A field for an exact amount of money."""
 
     currency: Currency
 
@@ -37,7 +37,7 @@ class AmountField(forms.CharField):
 
 
 class PriceField(AmountField):
-    """A field for a unit price, which can have more decimal places than the currency."""
+    """A field for a unit price, which may have more decimal places than the currency."""
 
     def read(self, text: str) -> Decimal:
         """Return the price in the text. Raises Problem if the text is invalid."""
@@ -45,17 +45,16 @@ class PriceField(AmountField):
 
 
 class CurrencyField(forms.ChoiceField):
-    """A field to choose a currency. If none is chosen, the value is the first currency on offer."""
+    """A field to choose a currency. The default is the first currency offered."""
 
     first = ""
 
     def clean(self, value: object) -> str:
-        """Return the currency's code."""
         return str(super().clean(value or self.first))
 
 
 class MoneyForm(forms.Form):
-    """A form whose amounts are all in one currency: the chosen currency or, by default, the first."""
+    """A form whose amounts are all in the chosen currency."""
 
     currency = CurrencyField(label="Currency")
 

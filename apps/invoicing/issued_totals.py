@@ -1,4 +1,4 @@
-"""The amounts on issued invoices by month, from which the amounts of a draft are computed."""
+"""Sums the amounts on issued invoices."""
 
 from __future__ import annotations
 
@@ -18,10 +18,7 @@ from apps.pricing.rating.months import MICROSECOND
 
 
 def issued_months(organisation: Organisation, currency: str, *, since: datetime) -> Standing:
-    """Return the amounts on valid invoices for each month, starting with the month of `since`.
-
-    An invoice's period never begins later than the work that the invoice charges for.
-    """
+    """Return the amounts on valid invoices for each month, starting with the month of `since`."""
     rows = Invoice.objects.filter(organisation=organisation, currency=currency, period_end__gt=month_start(since))
     valid = rows.exclude(state=InvoiceState.VOID).order_by("sequence")
     sections: defaultdict[datetime, list[Held]] = defaultdict(list)
@@ -46,7 +43,7 @@ def _older_add(month: Older, net: Decimal, adjustments: list[dict[str, Any]]) ->
 
 @dataclass(frozen=True)
 class IssuedTotals:
-    """The totals of all valid invoices in a currency, and the rounding remainders not yet invoiced."""
+    """The totals of all valid invoices in a currency, and the rounding remainder not yet invoiced."""
 
     payable: Decimal
     carried: Decimal
@@ -55,7 +52,7 @@ class IssuedTotals:
 
 
 def issued_totals(organisation: Organisation, currency: str) -> IssuedTotals:
-    """Return the totals of the valid invoices. `carried` is the rounding remainder that is not on an invoice yet."""
+    """Return the totals of the organisation's valid invoices in the currency."""
     standing = Invoice.objects.filter(organisation=organisation, currency=currency).exclude(state=InvoiceState.VOID)
     found = standing.aggregate(
         payable=Sum("payable"), out=Sum("carried_out"), into=Sum("carried_in"), tax=Sum("tax"), more=Sum("tax_carried")
@@ -70,5 +67,5 @@ def issued_totals(organisation: Organisation, currency: str) -> IssuedTotals:
 
 
 def carried_open(organisation: Organisation, currency: str) -> Decimal:
-    """Return the rounding remainder that is not on an invoice yet."""
+    """Return the rounding remainder that is not yet on an invoice."""
     return issued_totals(organisation, currency).carried

@@ -22,7 +22,7 @@ router = Router(tags=["ledger"])
 
 
 class RootOut(Schema):
-    """The root hash of a day. `stored` is false until the day has ended and its root hash is stored."""
+    """The root hash of a day. `stored` is false until the day has ended and the root hash has been stored."""
 
     day: datetime
     sequence: int
@@ -42,10 +42,7 @@ class SumsOut(Schema):
 
 
 class FoundOut(Schema):
-    """The result of a check. `checked_at` is the time at which the check read the ledger.
-
-    Before the first check, `checked_at` is null and the results are empty. `amounts` holds the sums of each currency.
-    """
+    """The result of a check. `checked_at` is the time at which the check read the ledger; null until a check has finished."""
 
     checked_at: datetime | None
     intact: bool | None
@@ -57,10 +54,7 @@ class FoundOut(Schema):
 
 
 class LedgerOut(FoundOut):
-    """The result of the last finished check.
-
-    `length` is the current number of transactions. If a check is running, `asked_at` is the time of its request.
-    """
+    """The result of the last finished check. If a new check has been requested, `asked_at` is the time of that request."""
 
     length: int
     asked_at: datetime | None
@@ -77,9 +71,7 @@ class LedgerCheckOut(FoundOut):
 
 @router.get("/ledger", response=LedgerOut, operation_id="ledger_get", summary="Last ledger check and daily root hashes")
 def ledger_get(request: HttpRequest) -> dict[str, Any]:
-    """Returns the last check of the whole ledger, and the daily root hashes. `POST /ledger/checks` requests a new
-    check.
-    """
+    """Returns the last check of the whole ledger, and the daily root hashes."""
     organisation, now = organisation_get(request), timezone.now()
     waiting, head = open_check(organisation.id), Chain.objects.filter(organisation=organisation).first()
     roots = day_roots(organisation.id, now=now)
@@ -101,9 +93,8 @@ def ledger_get(request: HttpRequest) -> dict[str, Any]:
 )
 @idempotent
 def ledger_check_create(request: HttpRequest) -> tuple[int, dict[str, Any]]:
-    """Requests a check and returns immediately. A worker then recomputes every hash and reconciles all amounts.
-
-    If a check is already waiting or running, no other check is started and that check is returned.
+    """Requests a check of the whole ledger, which a worker runs. If a check is already waiting or running, returns that
+    check.
     """
     return 202, _check_out(check_start(request))
 
@@ -115,7 +106,7 @@ def ledger_check_create(request: HttpRequest) -> tuple[int, dict[str, Any]]:
     summary="Get one check of the ledger",
 )
 def ledger_check_get(request: HttpRequest, pk: UUID) -> dict[str, Any]:
-    """Returns a check. Its result is present once the check is finished."""
+    """Returns a check. The result is present once the check has finished."""
     return _check_out(org_object_get(request, LedgerCheck, pk=pk))
 
 
@@ -127,7 +118,7 @@ def check_start(request: HttpRequest) -> LedgerCheck:
 
 
 def check_json(check: LedgerCheck | None) -> dict[str, Any]:
-    """Return the result of a check. The result is empty if there is no check or the check is not finished."""
+    """Return the result of a check. The result is empty unless the check has finished."""
     done = check if check and check.finished_at else LedgerCheck()
     return {
         "checked_at": done.read_at,

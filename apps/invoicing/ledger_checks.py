@@ -1,8 +1,6 @@
-"""Checks of a customer's whole ledger, which a worker runs and stores.
+"""Checks a customer's whole ledger in a worker, and stores the result (docs/adr/0075).
 
-A check recomputes every hash, balance and digest, starting with the first transaction, and reconciles the amounts. It
-takes minutes for a long ledger, so no web request waits for it. A check never relies on an earlier check, because rows
-may have been altered in the meantime (docs/adr/0075).
+Every check starts with the first transaction, because rows may have been altered since an earlier check.
 """
 
 from __future__ import annotations
@@ -41,15 +39,13 @@ def last_check(organisation_id: UUID) -> LedgerCheck | None:
 
 
 def open_check(organisation_id: UUID) -> LedgerCheck | None:
-    """Return the requested check that is not finished yet; None if there is no such check."""
+    """Return the requested check that has not finished; None if there is no such check."""
     return LedgerCheck.objects.filter(organisation_id=organisation_id, finished_at=None).first()
 
 
 @transaction.atomic
 def ledger_check_request(*, organisation: Organisation, actor: User | None, now: datetime) -> LedgerCheck:
-    """Store the request for a check and queue the check after the commit. If a request is still open, return that
-    request.
-    """
+    """Store and queue a request for a check. If an earlier request is still open, return that request."""
     made = LedgerCheck(organisation=organisation, asked_by=actor, asked_at=now)
     LedgerCheck.objects.bulk_create([made], ignore_conflicts=True)
     check = LedgerCheck.objects.get(organisation=organisation, finished_at=None)
@@ -58,9 +54,7 @@ def ledger_check_request(*, organisation: Organisation, actor: User | None, now:
 
 
 def ledger_check_run(*, check_id: UUID, clock: Clock) -> LedgerCheck:
-    """Run the check and store its result. A check that is finished, or that another process is running, is returned
-    unchanged.
-    """
+    """Run the check and store the result. Does nothing if the check has finished or another process is running it."""
     check = LedgerCheck.objects.select_related("organisation").get(pk=check_id)
     with turn(f"ledger check {check.organisation_id}") as is_ours:
         if check.finished_at is not None or not is_ours:
@@ -76,7 +70,7 @@ def ledger_check_keep(
 ) -> LedgerCheck:
     """Store the result of a reconciliation that read all data at `read_at`.
 
-    If the open request was made by then, the result completes that request. Otherwise, it is stored as a new check.
+    The result completes the open request if that request was made by `read_at`.
     """
     asked = LedgerCheck.objects.select_for_update().filter(organisation=organisation, finished_at=None)
     check = asked.filter(asked_at__lte=read_at).first() or LedgerCheck(organisation=organisation, asked_at=read_at)
@@ -98,9 +92,7 @@ def ledger_check_keep(
 
 
 def ledger_checks_make_due(*, now: datetime, clock: Clock) -> int:
-    """Run lost checks again, then check the ledgers that grew or were never checked. Return the number of finished
-    checks.
-    """
+    """Run all checks that are due. Return the number of finished checks."""
     lost = LedgerCheck.objects.filter(finished_at=None, asked_at__lte=now - LOST_AFTER).order_by("asked_at")
     made = [ledger_check_run(check_id=pk, clock=clock) for pk in lost.values_list("pk", flat=True)]
     newest = LedgerCheck.objects.filter(organisation=OuterRef("organisation"), finished_at__isnull=False)

@@ -1,4 +1,4 @@
-"""Mails about invoices and standing requests, sent from the outbox."""
+"""Sends mails about invoices and standing requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from apps.sales.models import StandingRequest
 
 
 def invoice_mail(row: OutboxRow, *, now: datetime) -> None:
-    """Mail an invoice or a reminder to owners and billing members. No reminder is sent once the invoice is settled."""
+    """Mail an invoice or a reminder to owners and billing members. A reminder is not sent if the invoice is settled."""
     invoice = Invoice.objects.get(pk=row.payload["invoice"])
     if row.topic == "invoice.reminder" and not invoice.is_waiting:
         return

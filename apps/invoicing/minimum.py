@@ -21,7 +21,7 @@ def currencies_with_minimum() -> list[str]:
 
 
 def minimum_book(currency: str, month: datetime) -> PriceBookDocument | None:
-    """Return the last price book in force in a calendar month; None if that book has no minimum charge."""
+    """Return the last price book in force in a calendar month; None if that price book has no minimum charge."""
     rows = PriceBook.objects.filter(currency=currency, effective__overlap=(month, month_end(month)))
     book = next((document_of(row) for row in rows.order_by("-effective")[:1]), None)
     return book if book is not None and book.minimum_charge else None
@@ -30,7 +30,7 @@ def minimum_book(currency: str, month: datetime) -> PriceBookDocument | None:
 def months_with_minimum(
     organisation: Organisation, currency: str, *, until: datetime, more: Iterable[datetime] = ()
 ) -> dict[datetime, PriceBookDocument]:
-    """Map each past month that has usage and a minimum charge to its price book.
+    """Map each month that has usage and a minimum charge to its price book.
 
     Only months that ended by `until` count. `more` lists further months to consider.
     """
@@ -48,6 +48,6 @@ def months_with_minimum(
 
 
 def usage_of_month(organisation: Organisation, currency: str, month: datetime) -> QuerySet[UsageRow]:
-    """Return the usage rows in a currency that were recorded in a calendar month."""
+    """Return the usage rows recorded in a calendar month in one currency."""
     rows = UsageRow.objects.filter(organisation=organisation, currency=currency, created_at__gte=month)
     return rows.filter(created_at__lt=month_end(month))

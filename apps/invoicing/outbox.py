@@ -1,15 +1,10 @@
-"""The outbox: messages about financial changes, each written in the same transaction as its change and handled here.
+"""The outbox: messages about financial changes, each written in the same transaction as the change.
 
-Code that makes a financial change calls `outbox_write` in the same transaction. A posting to the ledger writes its own
-row, with the topic `ledger.<kind>`. Each row is given to every handler whose topics match (`handlers_known`):
+A local handler changes our own database and takes effect exactly once. A remote handler uses the network and may run
+again after a crash, so it must send an idempotency key.
 
-- A local handler changes our own database in the transaction that marks the row as delivered, so it takes effect
-  exactly once.
-- A `remote` handler uses the network. It runs later, from its own queue. After a crash between the call and the commit,
-  it runs again; it must send an idempotency key so that the repetition has no effect.
-
-Each handler gets the rows of one organisation in order. A failed handler is retried with growing pauses, and the
-organisation's later rows wait for it. Other handlers and other organisations continue.
+Each handler gets the rows of one organisation in order. A failed handler is retried, and the organisation's later rows
+wait for it.
 """
 
 from __future__ import annotations
@@ -49,15 +44,14 @@ Function = Callable[..., None]  # handle(row: OutboxRow, *, now: datetime); rais
 
 
 class Undeliverable(Exception):
-    """Raised by a handler if no retry can succeed. The work is then given up immediately."""
+    """Raised by a handler if no retry can succeed. The work is then given up."""
 
 
 @dataclass(frozen=True)
 class Handler:
     """A handler of outbox rows. `function` is the dotted path of `handle(row, *, now)`.
 
-    `topics` lists the prefixes of the topics that the handler subscribes to. `queue` is the Celery queue for its
-    pending work. Separate queues prevent a slow network from delaying other handlers.
+    `topics` lists topic prefixes. `queue` is the Celery queue for pending work.
     """
 
     name: str
@@ -67,19 +61,18 @@ class Handler:
     queue: str = "default"
 
     def fits(self, topic: str) -> bool:
-        """Return whether the handler subscribes to the topic."""
         return topic.startswith(self.topics)
 
 
 @remembered
 def handlers_known() -> tuple[Handler, ...]:
-    """Return the handlers that all apps list in `apps/<app>/handlers.py`, in the order of the ROOMS setting."""
+    """Return the handlers that apps list in `apps/<app>/handlers.py`, in the order of the ROOMS setting."""
     modules = [f"apps.{room}.handlers" for room in settings.ROOMS]
     return tuple(one for name in modules if find_spec(name) for one in import_module(name).HANDLERS)
 
 
 def outbox_write(*, organisation_id: UUID, topic: str, payload: dict[str, Any], now: datetime) -> OutboxRow:
-    """Write a message about a change, in the transaction of the change. The message is handled soon after the commit."""
+    """Write a message about a change. The caller must be in the transaction of that change."""
     if not connection.in_atomic_block:
         raise transaction.TransactionManagementError(
             "an outbox message must be written in the transaction of its change"
@@ -90,9 +83,7 @@ def outbox_write(*, organisation_id: UUID, topic: str, payload: dict[str, Any], 
 
 
 def worker_notify() -> None:
-    """Ask a worker to process the outbox now instead of at its next scheduled run. At most one request is sent per
-    second.
-    """
+    """Ask a worker to process the outbox now. At most one request is sent per second."""
     try:
         is_first = cache.add("outbox-nudge", 1, timeout=NOTIFY_SECONDS)
     except RedisError:
@@ -102,9 +93,9 @@ def worker_notify() -> None:
 
 
 def outbox_deliver(*, now: datetime, handlers: Sequence[Handler] | None = None) -> int:
-    """Dispatch rows and run the work of all queues. Return the number of rows and pieces of work finished.
+    """Dispatch all waiting rows and run all due work. Return the number of rows and pieces of work finished.
 
-    Several processes can run this at the same time.
+    Several processes can call this function at the same time.
     """
     table = handlers_known() if handlers is None else tuple(handlers)
     finished = rows_dispatch(now=now, table=table)
@@ -112,10 +103,7 @@ def outbox_deliver(*, now: datetime, handlers: Sequence[Handler] | None = None) 
 
 
 def rows_dispatch(*, now: datetime, table: tuple[Handler, ...] | None = None) -> int:
-    """Dispatch every waiting row. Local handlers run immediately; work is stored for remote handlers.
-
-    Return the number of rows dispatched.
-    """
+    """Dispatch every waiting row. Return the number of rows dispatched."""
     finished, left, table = 0, BATCHES_MAX, table or handlers_known()
     waiting = OutboxRow.objects.filter(delivered_at=None).order_by("organisation_id")
     for organisation_id in list(waiting.values_list("organisation_id", flat=True).distinct()):
@@ -125,7 +113,7 @@ def rows_dispatch(*, now: datetime, table: tuple[Handler, ...] | None = None) ->
 
 
 def works_run(*, now: datetime, table: tuple[Handler, ...] | None = None, queue: str | None = None) -> int:
-    """Run the due work of a queue, by default of all queues. Return the number of pieces of work finished."""
+    """Run the due work of a queue; by default, of all queues. Return the number of pieces of work finished."""
     finished, left = 0, BATCHES_MAX
     open_works = OutboxWork.objects.filter(done_at=None, dead_at=None)
     lanes = open_works.order_by("handler", "row__organisation_id").values_list("handler", "row__organisation_id")
@@ -138,7 +126,6 @@ def works_run(*, now: datetime, table: tuple[Handler, ...] | None = None, queue:
 
 @transaction.atomic
 def _rows_dispatch(organisation_id: UUID, table: tuple[Handler, ...], now: datetime) -> int:
-    """Dispatch an organisation's next rows and return their number. A lock on the first row keeps other processes out."""
     rows = OutboxRow.objects.filter(organisation_id=organisation_id, delivered_at=None).order_by("id")
     first = rows.values_list("id", flat=True).first()
     if first is None or not rows.select_for_update(skip_locked=True, of=("self",)).filter(pk=first).exists():
@@ -156,9 +143,6 @@ def _rows_dispatch(organisation_id: UUID, table: tuple[Handler, ...], now: datet
 
 
 def _row_dispatch(row: OutboxRow, handler: Handler, waiting: set[str], now: datetime) -> None:
-    """Run a local handler. Store work for later if it fails, if earlier work of the handler is waiting, or if the
-    handler is remote.
-    """
     if not handler.remote and handler.name not in waiting:
         error = _run(handler, row, now)
         if error is None:
@@ -173,7 +157,6 @@ def _row_dispatch(row: OutboxRow, handler: Handler, waiting: set[str], now: date
 
 
 def _run(handler: Handler, row: OutboxRow, now: datetime) -> Exception | None:
-    """Run a handler. If it raises an exception, roll its changes back and return the exception; otherwise return None."""
     try:
         with transaction.atomic():
             _function(handler.function)(row, now=now)
@@ -198,17 +181,13 @@ def _work_failed(work: OutboxWork, error: Exception, now: datetime) -> None:
 
 
 def pause_after(attempts: int, *, first: timedelta = FIRST_PAUSE, longest: timedelta = LONGEST_PAUSE) -> timedelta:
-    """Return the pause after the given number of attempts. By default: 5 s, 10 s, 20 s and so on, up to six hours.
-
-    24 attempts take about three days.
-    """
+    """Return the pause after the given number of attempts."""
     pause: timedelta = first * (1 << min(attempts - 1, 20))
     return min(pause, longest)
 
 
 @transaction.atomic
 def _work_run(handler: Handler, organisation_id: UUID, now: datetime) -> bool:
-    """Run a handler's oldest open work for an organisation. Return whether the work is now done or given up."""
     lane = OutboxWork.objects.filter(
         handler=handler.name, row__organisation_id=organisation_id, done_at=None, dead_at=None
     ).order_by("row_id")
@@ -230,7 +209,7 @@ def _work_run(handler: Handler, organisation_id: UUID, now: datetime) -> bool:
 
 @transaction.atomic
 def outbox_revive(*, work_id: int, now: datetime) -> OutboxWork:
-    """Reset the attempts of work that was given up, so that it is due now. Safe to repeat."""
+    """Reset the attempts of work that was given up, so that the work is due now."""
     work = OutboxWork.objects.select_for_update().get(pk=work_id)
     if work.dead_at is not None:
         work.dead_at, work.attempts, work.next_at = None, 0, now

@@ -1,4 +1,4 @@
-"""The interface of payment providers, and the provider for bank transfers."""
+"""The interface for payment providers, and the provider for bank transfers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.pricing.amounts import amount_check
 
 @dataclass(frozen=True)
 class Instructions:
-    """Instructions for paying an invoice, with the payment reference to state."""
+    """Instructions for paying an invoice."""
 
     title: str
     text: str
@@ -23,16 +23,16 @@ class Instructions:
 
 
 class PaymentProvider(Protocol):
-    """A payment provider collects money for invoices. It reports received payments, but never decides amounts."""
+    """A payment provider, which collects money for invoices and reports received payments."""
 
     name: str
 
     def instructions(self, invoice: Invoice) -> Instructions:
-        """Return the instructions for paying this invoice."""
+        """Return the instructions for paying an invoice."""
         ...
 
     def collects(self, *, due: Decimal, currency: str) -> bool:
-        """Return whether this provider collects new invoices of this amount in this currency."""
+        """Return whether the provider collects new invoices of this amount and currency."""
         ...
 
     def receipt_check(self, invoice: Invoice, *, amount: Decimal, reference: str) -> str:
@@ -45,7 +45,7 @@ class PaymentProvider(Protocol):
 
 
 class BankTransfer:
-    """Payment by bank transfer. The customer transfers the amount, and an administrator records its arrival."""
+    """Payment by bank transfer. An administrator records received payments."""
 
     name = "bank-transfer"
 
@@ -76,7 +76,7 @@ class BankTransfer:
         return reference.strip()[:120]
 
     def change_check(self, invoice: Invoice) -> None:
-        """Do nothing: bank transfers are recorded manually, so no charge can be pending."""
+        """Do nothing, because a bank transfer cannot be a pending charge."""
 
 
 # In order of precedence; bank transfer is the last, and always available.
@@ -84,7 +84,7 @@ PROVIDERS: dict[str, PaymentProvider] = {BankTransfer.name: BankTransfer()}
 
 
 def provider_register(provider: PaymentProvider) -> None:
-    """Add a provider. It takes precedence over the providers that are already registered."""
+    """Add a payment provider. The provider added last takes precedence."""
     known = {name: one for name, one in PROVIDERS.items() if name != provider.name}
     PROVIDERS.clear()
     PROVIDERS.update({provider.name: provider, **known})

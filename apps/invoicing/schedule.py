@@ -1,6 +1,4 @@
-"""Periodic tasks of invoicing. Invoices are issued by an hourly task, so an outage can delay them but never prevent
-them.
-"""
+"""Periodic tasks of invoicing."""
 
 from apps.accounts.periodic import HOUR, every
 

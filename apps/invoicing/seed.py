@@ -1,4 +1,4 @@
-"""Demo data for invoicing: the billing address and the spend cap of the demo organisation."""
+"""Demo data for invoicing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CAP = Decimal(500)
 
 
 def seed(*, now: datetime, organisation: Organisation, owner: User, admin: User) -> None:
-    """Set the billing address and the spend cap, unless the organisation already has a billing address."""
+    """Set the billing address and the spend cap of the demo organisation, unless a billing address exists."""
     if BillingProfile.objects.filter(organisation=organisation).exists():
         return
     profile_set(

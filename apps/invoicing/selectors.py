@@ -22,7 +22,7 @@ from apps.sales.selectors import ContractUsage, contract_usages
 
 @dataclass(frozen=True)
 class Month:
-    """The current month so far in one currency, with last month's usage, the spend cap and a linear forecast."""
+    """The current month so far in one currency."""
 
     currency: str
     start: datetime
@@ -37,17 +37,14 @@ class Month:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to show: no usage this month or last month, no hold, and nothing to invoice."""
         return not any((self.used, self.held, self.last_month, self.uninvoiced))
 
     @property
     def committed(self) -> Decimal:
-        """The sum of the used and held amounts. It counts towards the cap."""
         return exact_sum([self.used, self.held])
 
     @property
     def share_of_cap(self) -> Fraction | None:
-        """The committed amount as a share of the cap (1 is the whole cap); None if there is no cap or the cap is 0."""
         if self.cap is None or self.cap.amount == 0:
             return None
         return Fraction(self.committed) / Fraction(self.cap.amount)
@@ -77,24 +74,20 @@ def month_so_far(*, organisation: Organisation, currency: str, now: datetime) ->
 
 
 def _uninvoiced(organisation: Organisation, currency: str) -> Decimal:
-    """Return the accrued amount that is not invoiced yet, read from the account balance.
-
-    The reconciliation compares this amount with the sum of the usage rows.
-    """
     standing = Invoice.objects.filter(organisation=organisation, currency=currency).exclude(state=InvoiceState.VOID)
     carried = standing.aggregate(sum=Sum(F("carried_out") - F("carried_in")))["sum"]
     return subtract(balance_of(organisation.id, AccountKind.ACCRUED, currency), carried or Decimal(0))
 
 
 def uninvoiced_of(organisation: Organisation) -> list[tuple[str, Decimal]]:
-    """Return (currency, amount) for each currency in which an amount is not invoiced yet."""
+    """Return (currency, amount) for each currency in which an amount has not been invoiced."""
     codes = sorted(code for kind, code in balances(organisation.id) if kind == AccountKind.ACCRUED)
     found = [(code, _uninvoiced(organisation, code)) for code in codes]
     return [(code, amount) for code, amount in found if amount]
 
 
 def months_so_far(*, organisation: Organisation, currencies: Sequence[str], now: datetime) -> list[Month]:
-    """Return the current month in the first currency and in every other currency that has activity."""
+    """Return the current month in the first currency and in every other currency with activity."""
     found = [month_so_far(organisation=organisation, currency=code, now=now) for code in currencies]
     return [*found[:1], *(month for month in found[1:] if not month.is_empty)]
 
@@ -111,12 +104,12 @@ def contracts_compared(*, organisation: Organisation, limit: int = 20) -> list[t
 
 
 def invoices_of(organisation: Organisation) -> QuerySet[Invoice]:
-    """Return the organisation's invoices, newest first. Documents are not loaded, because they hold every usage row."""
+    """Return the organisation's invoices, newest first, without their documents."""
     return invoices_with_state_name(Invoice.objects.filter(organisation=organisation)).defer("document")
 
 
 def invoices_with_state_name(invoices: QuerySet[Invoice]) -> QuerySet[Invoice]:
-    """Annotate the invoices with `called`: "credited" if only credit notes settled the invoice, otherwise its state."""
+    """Annotate invoices with `called`: "credited" if only credit notes settled the invoice; otherwise, the state."""
     settled = Settlement.objects.filter(invoice=OuterRef("pk")).order_by()
     by_notes = Exists(settled) & ~Exists(settled.exclude(kind=SettlementKind.CREDIT_NOTE))
     called = Case(When(Q(state=InvoiceState.PAID) & by_notes, then=Value("credited")), default=F("state"))

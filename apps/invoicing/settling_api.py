@@ -1,4 +1,4 @@
-"""JSON API for credit notes, for credits, and for closing invoices without payment."""
+"""JSON API for credits and credit notes, and for closing invoices without payment."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ TEXT = r"^[^\x00-\x1f]{1,300}$"
 
 
 class CreditNoteIn(RequestBody):
-    """A credit note to issue. `parts` maps line numbers to amounts before tax. If it is omitted, the rest of the
-    invoice is credited.
+    """A credit note to issue. `parts` maps line numbers to amounts before tax; by default, the rest of the invoice is
+    credited.
     """
 
     reason: str = Field(pattern=TEXT)
@@ -59,9 +59,7 @@ class CreditNoteOut(Schema):
 
 
 class CreditIn(RequestBody):
-    """A credit to grant. The setting CREDIT_LIMIT is the largest amount allowed. The default currency is that of the
-    price book in force.
-    """
+    """A credit to grant. The default currency is the currency of the price book in force."""
 
     organisation: UUID
     amount: Entered
@@ -123,9 +121,7 @@ def credit_note_file(request: HttpRequest, pk: UUID, kind: Literal["pdf", "csv",
 )
 @idempotent
 def credit_note_create(request: HttpRequest, pk: UUID, payload: CreditNoteIn) -> tuple[int, CreditNote]:
-    """Issues a credit note; for administrators. A credit note corrects an issued invoice; the invoice itself never
-    changes.
-    """
+    """Issues a credit note for an invoice; for administrators."""
     invoice, parts = _known(pk), None
     if payload.parts is not None:
         parts = {number: amount_entered(text, currency=invoice.unit) for number, text in payload.parts.items()}
@@ -167,14 +163,14 @@ def invoice_end(request: HttpRequest, pk: UUID, payload: EndIn) -> dict[str, Any
     "/credits", response=list[CreditOut], operation_id="credit_list", summary="Credits with their remaining amounts"
 )
 def credit_list(request: HttpRequest) -> list[dict[str, Any]]:
-    """Lists the credits in all currencies by expiry date, the order in which invoices use them."""
+    """Lists the credits in all currencies, sorted by expiry date."""
     return [_credit(one.grant, one.left) for one in credits_left(organisation_get(request))]
 
 
 @router.post("/credits", auth=ADMIN, response={201: CreditOut}, operation_id="credit_create", summary="Grant a credit")
 @idempotent
 def credit_create(request: HttpRequest, payload: CreditIn) -> tuple[int, dict[str, Any]]:
-    """Grants a credit, which pays for usage from now on. For administrators."""
+    """Grants a credit; for administrators."""
     now = timezone.now()
     organisation = Organisation.objects.filter(pk=payload.organisation).first()
     if organisation is None:
@@ -199,10 +195,7 @@ def credit_create(request: HttpRequest, payload: CreditIn) -> tuple[int, dict[st
 )
 @idempotent
 def credit_end(request: HttpRequest, pk: UUID, payload: CreditEndIn) -> dict[str, Any]:
-    """Ends a credit early, for example one granted by mistake; for administrators.
-
-    The unused rest is reversed, except the part that pays for earlier usage that is not invoiced yet (`left`).
-    """
+    """Ends a credit early; for administrators. Credit needed for earlier, uninvoiced usage is kept (`left`)."""
     if not CreditGrant.objects.filter(pk=pk).exists():
         raise Http404
     grant = services.grant_end(

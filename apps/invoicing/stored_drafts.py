@@ -1,6 +1,6 @@
-"""Invoice drafts for pages and the API. A worker computes and stores a draft if much usage is open.
+"""Invoice drafts for pages and the API.
 
-A draft with tens of thousands of usage rows takes seconds and hundreds of megabytes of memory.
+A worker computes and stores a draft if there are many uninvoiced usage rows.
 """
 
 from __future__ import annotations
@@ -36,11 +36,10 @@ Clock = Callable[[], datetime]
 
 
 class DraftStatus(NamedTuple):
-    """The newest draft. `document` is set if the request computed it, `kept` if it is stored; both are None if there is
-    no draft.
+    """The newest draft of an invoice. `document` is a draft computed now, and `kept` is a stored draft.
 
-    The draft covers usage until `read_at`. If a newer draft was requested, `asked_at` is the time of the request.
-    `open` lists the currencies with something to invoice.
+    If a newer draft was requested, `asked_at` is the time of the request. `open` lists the currencies with something to
+    invoice.
     """
 
     document: dict[str, Any] | None
@@ -51,22 +50,17 @@ class DraftStatus(NamedTuple):
 
 
 def has_many_rows(organisation: Organisation, *, until: datetime) -> bool:
-    """Return whether there are more open usage rows than a web request reads."""
+    """Return whether there are more uninvoiced usage rows than a web request reads."""
     return usage_open(organisation, until=until).order_by()[: ROWS_MAX + 1].count() > ROWS_MAX
 
 
 def currencies_waiting(organisation: Organisation, *, until: datetime, long: bool) -> list[str]:
-    """Return the currencies with something to invoice.
-
-    If there are too many usage rows to read (`long`), the currencies come from the accrued balances.
-    """
+    """Return the currencies with something to invoice. `long` means that there are too many usage rows to read."""
     return [code for code, _ in uninvoiced_of(organisation)] if long else currencies_open(organisation, until=until)
 
 
 def draft_status(*, organisation: Organisation, currency: str | None, now: datetime) -> DraftStatus:
-    """Return the draft in a currency, computed now or stored. The default currency is the first with something to
-    invoice.
-    """
+    """Return the draft in a currency. The default currency is the first with something to invoice."""
     long = has_many_rows(organisation, until=now)
     waiting = currencies_waiting(organisation, until=now, long=long)
     code = currency or next(iter(waiting), "")
@@ -81,7 +75,7 @@ def draft_status(*, organisation: Organisation, currency: str | None, now: datet
 
 @transaction.atomic
 def draft_request(*, organisation: Organisation, currency: str, now: datetime) -> KeptDraft:
-    """Store the request for a draft, and queue the request for a worker after the commit."""
+    """Store and queue a request for a draft."""
     KeptDraft.objects.bulk_create([KeptDraft(organisation=organisation, currency=currency)], ignore_conflicts=True)
     kept = KeptDraft.objects.defer("document").select_for_update().get(organisation=organisation, currency=currency)
     if kept.asked_at is None:
@@ -108,7 +102,7 @@ def draft_make(*, organisation_id: UUID, currency: str, clock: Clock) -> bool:
 
 
 def document_outline(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the document with only the first usage rows of each line. `more` is the number of rows left out of a line."""
+    """Return the document with only the first usage rows of each line. `more` is the number of omitted rows."""
     lines = [
         {**line, "usage": line["usage"][:ROWS_EACH], "more": max(len(line["usage"]) - ROWS_EACH, 0)}
         for line in document["lines"]
@@ -117,11 +111,7 @@ def document_outline(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def drafts_make_due(*, now: datetime, clock: Clock) -> int:
-    """Make drafts whose request was lost, and renew drafts of organisations with new postings. Return the number of
-    drafts.
-
-    Also make the first draft for each organisation with many open rows.
-    """
+    """Make all drafts that are due. Return the number of drafts made."""
     lost = KeptDraft.objects.filter(asked_at__lte=now - LOST_AFTER).values_list("organisation_id", "currency")
     made = sum(draft_make(organisation_id=pk, currency=code, clock=clock) for pk, code in list(lost))
     oldest = KeptDraft.objects.filter(organisation=OuterRef("organisation"), read_at__isnull=False).order_by("read_at")

@@ -15,7 +15,7 @@ from apps.invoicing.stored_drafts import drafts_make_due
 
 @shared_task(name="apps.invoicing.tasks.month_invoices", queue="default")
 def month_invoices() -> int:
-    """Issue the invoices for last month. Does nothing once they are issued."""
+    """Issue the invoices for last month, unless they have been issued."""
     return invoices_issue_month(now=timezone.now())
 
 
@@ -40,7 +40,7 @@ def outbox_stripe() -> int:
 
 @shared_task(name="apps.invoicing.tasks.dunning", queue="default")
 def dunning() -> int:
-    """Send reminders for overdue invoices, on the days that the settings name."""
+    """Send the reminders that are due."""
     return dunning_run(now=timezone.now())
 
 
@@ -53,13 +53,13 @@ def credits_tend() -> int:
 
 @shared_task(name=TASK, queue="books", ignore_result=True)
 def ledger_check(*, check_id: str) -> None:
-    """Run a requested check of a ledger."""
+    """Run a requested ledger check."""
     ledger_check_run(check_id=UUID(check_id), clock=timezone.now)
 
 
 @shared_task(name="apps.invoicing.tasks.ledger_checks", queue="books", ignore_result=True)
 def ledger_checks() -> None:
-    """Check ledgers that grew, and run lost checks again."""
+    """Run all ledger checks that are due."""
     ledger_checks_make_due(now=timezone.now(), clock=timezone.now)
 
 
@@ -71,5 +71,5 @@ def draft_make(*, organisation_id: str, currency: str) -> None:
 
 @shared_task(name="apps.invoicing.tasks.drafts", queue="books", ignore_result=True)
 def drafts() -> None:
-    """Renew drafts after new postings, and make drafts whose request was lost."""
+    """Make all drafts that are due."""
     drafts_make_due(now=timezone.now(), clock=timezone.now)

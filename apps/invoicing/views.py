@@ -1,4 +1,4 @@
-"""The pages for invoices, the billing address and payments."""
+"""Pages for invoices, the billing address and payments."""
 
 from __future__ import annotations
 
@@ -36,9 +36,7 @@ PER_PAGE = 25
 
 @require_GET
 def invoice_list(request: HttpRequest) -> HttpResponse:
-    """The list of invoices, with the amounts of the next invoice. If many usage rows are open, only its net amount is
-    shown.
-    """
+    """Show the list of invoices and the amounts of the next invoice."""
     organisation, now = organisation_get(request), timezone.now()
     page = page_of(request, selectors.invoices_of(organisation), ordering=("-issued_at", "-id"), size=PER_PAGE)
     long = has_many_rows(organisation, until=now)
@@ -54,7 +52,7 @@ def invoice_list(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def invoice_create(request: HttpRequest) -> HttpResponse:
-    """Issue an invoice for all open usage until now."""
+    """Issue an invoice for all uninvoiced usage."""
     organisation = organisation_get(request, roles=MONEY)
     try:
         invoice = services.invoice_issue(
@@ -71,16 +69,13 @@ def invoice_create(request: HttpRequest) -> HttpResponse:
 
 
 def _currency(data: QueryDict) -> str | None:
-    """Return the currency in the URL or the form; None if it is missing or not a currency code."""
     code = data.get("currency", "")
     return code if re.fullmatch(r"[A-Z]{3}", code) else None
 
 
 @require_http_methods(["GET", "POST"])
 def invoice_draft_page(request: HttpRequest) -> HttpResponse:
-    """The page of the draft invoice. If many usage rows are open, it shows the stored draft. A POST requests a new
-    draft.
-    """
+    """Show the draft invoice. A POST requests a new draft."""
     organisation, now = organisation_get(request), timezone.now()
     if request.method == "POST":
         asked = draft_start(request, _currency(request.POST))
@@ -105,10 +100,7 @@ def _excerpt(shown: DraftStatus, *, first: int) -> Excerpt | None:
 
 @require_GET
 def invoice_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The page of an invoice. Each line has its rating steps and its first usage rows.
-
-    The query parameter `line` (`?line=16`) sets the first line to show.
-    """
+    """Show an invoice with the rating steps of its lines. `?line=16` sets the first line to show."""
     known = selectors.invoices_with_state_name(Invoice.objects.defer("document"))
     invoice = org_object_get(request, known, pk=pk)
     excerpt = stored_excerpt(invoice, first=first_line(request.GET.get("line")))
@@ -140,7 +132,6 @@ def _document_context(excerpt: Excerpt) -> dict[str, Any]:
 
 
 def _jobs_of(lines: list[dict[str, Any]]) -> dict[str, str]:
-    """Map the leases in these invoice lines to their jobs."""
     leases = {row["lease"] for line in lines for row in line["usage"] if row["lease"]}
     known = Lease.objects.filter(pk__in=leases).values_list("pk", "stage__job_id")
     return {str(lease): str(job) for lease, job in known}
@@ -163,7 +154,7 @@ def credit_note_file(request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def settings(request: HttpRequest) -> HttpResponse:
-    """The page of the billing address: the name, address and tax number printed on future invoices."""
+    """Show and change the billing address."""
     organisation, now = organisation_get(request, roles=MONEY), timezone.now()
     profile = BillingProfile.objects.filter(organisation=organisation).first()
     known = {name: getattr(profile, name, "") for name in ("legal_name", "address", "tax_id")}
@@ -177,7 +168,7 @@ def settings(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def payments(request: HttpRequest) -> HttpResponse:
-    """The page for administrators that lists unpaid invoices, with a form to record a payment."""
+    """Show unpaid invoices to administrators, with a form to record a payment."""
     principal, refusal = platform_admin_check(request), None
     if request.method == "POST":
         try:

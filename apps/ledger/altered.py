@@ -1,4 +1,4 @@
-"""Reports records that were altered despite the database's guards, instead of failing when such a record is read."""
+"""Reports records that were altered despite the database's guards."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ UNREADABLE = (KeyError, TypeError, AttributeError, IndexError, ValueError, Arith
 
 
 def compared(name: str, compare: Callable[[], list[str]]) -> list[str]:
-    """Return the findings of a comparison. If its data cannot be read, return one finding that says so."""
+    """Return the findings of a comparison. If the data cannot be read, return one finding that says so."""
     try:
         return compare()
     except UNREADABLE:

@@ -1,4 +1,4 @@
-"""JSON API for the ledger: the chain as a document, and the caps of projects and API tokens."""
+"""JSON API for the ledger and spend caps."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ BILLING = requires(Scope.BILLING, roles=MONEY)
 
 
 class ScopedCapIn(RequestBody):
-    """A cap to set. If `amount` is null, the cap in `currency` is removed. The default currency is that of the price
-    book in force.
-    """
+    """A cap to set; null as `amount` removes the cap. The default currency is the currency of the price book in force."""
 
     amount: Entered | None = None
     currency: Code | None = None
@@ -53,11 +51,7 @@ class ScopedCapOut(Schema):
     "/ledger/chain", operation_id="ledger_chain", summary="The chain of transactions, for independent verification"
 )
 def ledger_chain(request: HttpRequest) -> StreamingHttpResponse:
-    """Returns the organisation's chain as a `takt-chain/2` document.
-
-    It contains every transaction with its entries and hashes, a digest of each usage row's columns, the head of the
-    chain, and the daily roots. Today's root is provisional.
-    """
+    """Returns the organisation's chain as a `takt-chain/2` document. The root of the current day is provisional."""
     chain = chain_json(organisation_get(request).id, now=timezone.now())
     response = StreamingHttpResponse(chain, content_type="application/json")
     response["Content-Disposition"] = 'attachment; filename="takt-chain.json"'
@@ -66,9 +60,7 @@ def ledger_chain(request: HttpRequest) -> StreamingHttpResponse:
 
 @router.get("/spend-caps", response=list[ScopedCapOut], operation_id="spend_cap_list", summary="Every spend cap")
 def spend_cap_list(request: HttpRequest) -> list[dict[str, Any]]:
-    """Lists the caps of the organisation, its projects and its API tokens, with the amounts used and held this month
-    (UTC).
-    """
+    """Lists the caps of the organisation, its projects and its API tokens, with the amounts used and held this month (UTC)."""
     return _caps(organisation_get(request).id)
 
 
@@ -80,7 +72,7 @@ def spend_cap_list(request: HttpRequest) -> list[dict[str, Any]]:
     summary="Set the spend cap of a project",
 )
 def spend_cap_project(request: HttpRequest, pk: UUID, payload: ScopedCapIn) -> list[dict[str, Any]]:
-    """Sets or removes a project's cap. A quote can't be accepted if its work for this project would exceed the cap."""
+    """Sets or removes a project's cap. A quote cannot be accepted if the project's work would exceed the cap."""
     return _set(request, payload, project=org_object_get(request, Project, roles=MONEY, pk=pk))
 
 
@@ -92,7 +84,7 @@ def spend_cap_project(request: HttpRequest, pk: UUID, payload: ScopedCapIn) -> l
     summary="Set the spend cap of an API token",
 )
 def spend_cap_token(request: HttpRequest, pk: UUID, payload: ScopedCapIn) -> list[dict[str, Any]]:
-    """Sets or removes an API token's cap. The token can't accept a quote that would exceed the cap."""
+    """Sets or removes an API token's cap. The token cannot accept a quote that would exceed the cap."""
     return _set(request, payload, token=org_object_get(request, ApiToken, roles=MONEY, pk=pk))
 
 

@@ -1,4 +1,4 @@
-"""Verifies the hash chain, names the first changed row, and stores daily roots."""
+"""Verifies the hash chain and stores daily roots."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ NOTHING = "0" * 64  # the hash before the first transaction
 class ChainReport:
     """The result of verifying a chain.
 
-    `broken_at` is the first sequence number that does not verify. `row` is the table and id of the changed row, as
-    precisely as can be determined.
+    `broken_at` is the first invalid sequence number. `row` is the table and id of the changed row.
     """
 
     transactions: int
@@ -42,13 +41,12 @@ class ChainReport:
 
     @property
     def intact(self) -> bool:
-        """Whether the whole chain was verified without a mismatch."""
         return self.broken_at is None
 
 
 @dataclass(frozen=True)
 class DayRoot:
-    """The head of the chain at the end of a day. `is_stored` is false until the day has ended and the root is stored."""
+    """The head of the chain at the end of a day. `is_stored` is False if the root has not been stored."""
 
     day: datetime
     sequence: int
@@ -66,8 +64,6 @@ class _Broken(Exception):
 
 @dataclass
 class _Walk:
-    """The progress of verifying a chain."""
-
     organisation_id: UUID
     count: int = 0
     head: str = NOTHING
@@ -76,7 +72,6 @@ class _Walk:
     digests: dict[UUID, str] = field(default_factory=dict)
 
     def finding(self, posted: Transaction) -> _Broken | None:
-        """Verify one transaction. Return the mismatch; None if there is none."""
         try:
             self.step(posted)
         except _Broken as broken:
@@ -84,13 +79,11 @@ class _Walk:
         return None
 
     def digest(self, row: UsageRow) -> str:
-        """Return the digest of a usage row, computed from its columns. Results are cached for the current transaction."""
         if row.pk not in self.digests:
             self.digests[row.pk] = _digest_again(row)
         return self.digests[row.pk]
 
     def step(self, posted: Transaction) -> None:
-        """Verify one transaction. Raises _Broken at a mismatch."""
         self.count += 1
         self.digests.clear()
         if posted.sequence != self.count:
@@ -128,9 +121,7 @@ class _Walk:
 
 
 def hash_or_nothing(posted: Transaction, previous: str, sequence: int) -> str:
-    """Return the hash that a transaction must have; empty if its detail cannot be hashed, for example because of a
-    float.
-    """
+    """Return the hash that a transaction must have. Return an empty string if the detail cannot be hashed."""
     try:
         return hash_again(posted, previous, sequence)
     except UNREADABLE:
@@ -138,7 +129,6 @@ def hash_or_nothing(posted: Transaction, previous: str, sequence: int) -> str:
 
 
 def _digest_again(row: UsageRow) -> str:
-    """Return the digest of a row's columns; empty if they cannot be hashed, for example because of a float or NaN."""
     try:
         return digest_of(payload_of(row.__dict__))
     except UNREADABLE:

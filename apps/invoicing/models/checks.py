@@ -10,11 +10,9 @@ from apps.accounts.models import Organisation, User
 
 
 class LedgerCheck(models.Model):
-    """A check of the whole ledger as it was at `read_at`, or a request for such a check.
+    """A check of the whole ledger as of `read_at`, or a request for a check.
 
-    `sequence` and `head` describe the last transaction, `broken_at` is the first invalid transaction, and `amounts`
-    holds the sums of each currency as decimal text. The result is written once, when the check finishes; a trigger
-    prevents later changes. An organisation has at most one unfinished check.
+    `broken_at` is the number of the first invalid transaction. An organisation has at most one unfinished check.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -49,5 +47,4 @@ class LedgerCheck(models.Model):
 
     @property
     def intact(self) -> bool:
-        """Whether every hash matches its content and the hash before it."""
         return self.broken_at is None

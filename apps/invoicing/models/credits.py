@@ -1,4 +1,4 @@
-"""Credits that reduce invoices, and credit notes that correct issued invoices. Rows are only added."""
+"""Credits that reduce invoices, and credit notes that correct issued invoices."""
 
 from __future__ import annotations
 
@@ -21,10 +21,7 @@ class GrantKind(models.TextChoices):
 
 
 class CreditGrant(models.Model):
-    """A credit that pays for usage until it is used up or expires.
-
-    For a missed guarantee, `basis` holds the computation of the amount.
-    """
+    """A credit that pays for usage until the credit is used up or expires."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="credit_grants")
@@ -54,12 +51,11 @@ class CreditGrant(models.Model):
 
     @property
     def ended(self) -> CreditEnd | None:
-        """The record that a person ended the credit early; None if the credit was not ended early."""
         return getattr(self, "end", None)
 
 
 class CreditNoteCounter(models.Model):
-    """The number of the last credit note in a year. The numbers have no gaps."""
+    """The number of the last credit note of a year. Numbers have no gaps."""
 
     year = models.PositiveSmallIntegerField(primary_key=True)
     last = models.PositiveIntegerField(default=0)
@@ -71,7 +67,7 @@ class CreditNoteCounter(models.Model):
 class CreditNote(models.Model):
     """A correction of an issued invoice. The invoice itself never changes.
 
-    net + tax == total, and all three are whole multiples of the currency's smallest unit.
+    net + tax == total. All three are whole multiples of the currency's smallest unit.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -102,8 +98,7 @@ class CreditNote(models.Model):
 class CreditNoteLine(models.Model):
     """The credited part of one invoice line.
 
-    `amount` is exact; `share` is the line's share of the rounded total. Line 0 is the rounding remainder carried in
-    from the previous invoice.
+    `amount` is exact; `share` is the line's share of the rounded total. Line 0 is the remainder carried in.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -124,7 +119,7 @@ class CreditNoteLine(models.Model):
 
 
 class ReleasedUsage(models.Model):
-    """A usage row whose invoice was voided. It can be put on another invoice."""
+    """A usage row whose invoice was voided. The row can be put on another invoice."""
 
     usage = models.ForeignKey(UsageRow, on_delete=models.PROTECT, related_name="released")
     line = models.ForeignKey(InvoiceLine, on_delete=models.PROTECT, related_name="released")
@@ -140,10 +135,9 @@ class ReleasedUsage(models.Model):
 
 
 class CreditUse(models.Model):
-    """The part of a grant that an invoice used for one section of a month. `section` is the start of the section.
+    """The amount of a grant that an invoice used in one section of a month.
 
-    Rows from version 1 of the rules have no section. A credit note restores credit with a negative amount. A row
-    without an invoice records the rest of the grant when it expired or was ended early.
+    A negative amount is credit restored by a credit note. A row without an invoice is credit that expired or was ended.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -164,9 +158,7 @@ class CreditUse(models.Model):
 
 
 class CreditEnd(models.Model):
-    """The record that a person ended a grant early, with the reason. Credit that invoices have already used is not
-    affected.
-    """
+    """The early end of a grant, with the person and the reason. Credit already used is not affected."""
 
     grant = models.OneToOneField(CreditGrant, on_delete=models.PROTECT, primary_key=True, related_name="end")
     reason = models.CharField(max_length=300)

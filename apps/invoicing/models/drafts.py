@@ -1,4 +1,4 @@
-"""Stored invoice drafts, which a worker makes if there are many usage rows."""
+"""Stored invoice drafts."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from apps.accounts.models import Organisation
 
 
 class KeptDraft(models.Model):
-    """The newest draft of an organisation's invoice in a currency, or a request for one.
+    """The newest draft invoice of an organisation in one currency, or a request for a draft.
 
-    The draft covers all usage that was open at `read_at`. `document` holds the first usage rows of each line.
-    `sequence` is the number of the last transaction at `read_at`. The draft can be made again at any time; it is
-    deleted when an invoice is issued.
+    The draft covers all usage that was uninvoiced at `read_at`. Issuing an invoice deletes the draft.
     """
 
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="+")

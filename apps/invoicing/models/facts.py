@@ -22,9 +22,7 @@ class FactKind(models.TextChoices):
 
 
 class StripeFact(models.Model):
-    """An event of an invoice's payment at Stripe. Each Stripe object has at most one row for each kind of event. Rows
-    never change.
-    """
+    """A payment event at Stripe. Each Stripe object has at most one row for each kind of event."""
 
     invoice = models.ForeignKey(Invoice, on_delete=models.PROTECT, related_name="stripe_facts")
     kind = models.CharField(max_length=14, choices=FactKind)
@@ -43,7 +41,4 @@ class StripeFact(models.Model):
 
     @property
     def posting_key(self) -> str:
-        """The idempotency key of the event's posting. The posting of a received payment has the key of the payment's
-        row instead.
-        """
         return f"stripe:{self.kind}:{self.reference}"

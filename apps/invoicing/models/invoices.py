@@ -1,4 +1,4 @@
-"""Invoices. An issued invoice never changes; a usage row is on at most one invoice."""
+"""Invoices. An issued invoice never changes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from apps.sales.models import Contract
 
 
 def amount_field(**options: Any) -> models.DecimalField[Any, Any]:
-    """Return a model field for exact amounts, with as many digits as in the ledger."""
+    """Return a model field for exact amounts of money."""
     return models.DecimalField(max_digits=72, decimal_places=40, **options)
 
 
 class TaxScheme(models.TextChoices):
-    """The reason for the tax rate. The invoice explains every reason except the standard rate."""
+    """The reason for the tax rate. Every reason except the standard rate is explained on the invoice."""
 
     STANDARD = "standard", "Standard rate"
     REVERSE_CHARGE = "reverse_charge", "Reverse charge"
@@ -31,7 +31,7 @@ class TaxScheme(models.TextChoices):
 
 
 class BillingProfile(models.Model):
-    """An organisation's billing address and tax rate. Tax is added to the net amount."""
+    """An organisation's billing address and tax rate."""
 
     organisation = models.OneToOneField(
         Organisation, on_delete=models.PROTECT, primary_key=True, related_name="billing_profile"
@@ -59,7 +59,7 @@ class BillingProfile(models.Model):
 
 
 class InvoiceCounter(models.Model):
-    """The number of the last invoice in a year. The numbers have no gaps."""
+    """The number of the last invoice of a year. Numbers have no gaps."""
 
     year = models.PositiveSmallIntegerField(primary_key=True)
     last = models.PositiveIntegerField(default=0)
@@ -69,7 +69,7 @@ class InvoiceCounter(models.Model):
 
 
 class InvoiceState(models.TextChoices):
-    """The state of an invoice. An invoice in one of the first three states is unpaid."""
+    """The state of an invoice. The first three states are unpaid."""
 
     ISSUED = "issued", "Issued"
     OVERDUE = "overdue", "Overdue"
@@ -80,7 +80,7 @@ class InvoiceState(models.TextChoices):
 
 
 class DisputeState(models.TextChoices):
-    """The state of a dispute about an invoice's payment; empty if there is no dispute."""
+    """The state of a payment dispute; empty if there is no dispute."""
 
     OPEN = "open", "Disputed"
     WON = "won", "Dispute won"
@@ -91,11 +91,10 @@ WAITING = (InvoiceState.ISSUED, InvoiceState.OVERDUE, InvoiceState.COLLECTION)
 
 
 class Invoice(models.Model):
-    """An invoice for [period_start, period_end). The net amount is exact; it is rounded once, to `payable`.
+    """An invoice for [period_start, period_end).
 
-    net + carried_in == payable + correction + carried_out, exactly. Since version 2 of the rules, the rounding
-    remainder is carried to the next invoice, and `correction` is 0. `tax_carried` is the exact tax less the charged
-    tax. `due` is payable plus tax. The database checks that `open` is due less the settlements.
+    net + carried_in == payable + correction + carried_out, exactly. `due` is `payable` plus tax, and `open` is `due`
+    less the settlements. `tax_carried` is the exact tax less the charged tax.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -164,22 +163,19 @@ class Invoice(models.Model):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the invoice is still unpaid."""
         return self.state in WAITING
 
     @property
     def unit(self) -> Currency:
-        """The invoice's currency, with the number of decimal places that the total has."""
         return Currency(self.currency, self.exponent)
 
     @property
     def shown_currency(self) -> dict[str, Any]:
-        """The currency and its number of decimal places, as a dictionary for templates."""
         return {"code": self.currency, "exponent": self.exponent}
 
 
 class InvoiceLine(models.Model):
-    """An invoice line: the usage of one program under one contract in the period, or a charge for unused volume."""
+    """An invoice line: the usage of one program under one contract, or a charge for unused volume."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     invoice = models.ForeignKey(Invoice, on_delete=models.PROTECT, related_name="lines")
@@ -201,7 +197,7 @@ class InvoiceLine(models.Model):
 
 
 class InvoicedUsage(models.Model):
-    """Links a usage row to its invoice line. A row is on at most one invoice, until that invoice is voided."""
+    """Links a usage row to its invoice line. A row is on at most one invoice at a time; voiding the invoice deletes the link."""
 
     usage = models.OneToOneField(UsageRow, on_delete=models.PROTECT, primary_key=True, related_name="invoiced")
     line = models.ForeignKey(InvoiceLine, on_delete=models.PROTECT, related_name="usages")

@@ -1,4 +1,4 @@
-"""The outbox's pending work: one row for each message and handler, if the handler failed or is remote."""
+"""The outbox's pending work."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from apps.ledger.models import OutboxRow
 
 
 class OutboxWork(models.Model):
-    """The work of one handler for one outbox row. It stays open until it is done or given up.
-
-    An administrator can retry work that was given up.
-    """
+    """The work of one handler for one outbox row. The work stays open until it is done or given up."""
 
     id = models.BigAutoField(primary_key=True)
     row = models.ForeignKey(OutboxRow, on_delete=models.PROTECT, related_name="works")

@@ -1,4 +1,4 @@
-"""The records that settle invoices: payments, settlements and reminders. Rows are only added."""
+"""The records that settle invoices: payments, settlements and reminders."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.invoicing.models.invoices import Invoice, amount_field
 
 
 class Payment(models.Model):
-    """A received payment. The idempotency key prevents a second row for the same payment."""
+    """A received payment. The idempotency key prevents duplicates."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="payments")
@@ -47,7 +47,7 @@ class SettlementKind(models.TextChoices):
 
 
 class Settlement(models.Model):
-    """An amount that settles an invoice or a part of it. A negative amount reverses a settlement."""
+    """An amount that settles all or part of an invoice. A negative amount reverses a settlement."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     invoice = models.ForeignKey(Invoice, on_delete=models.PROTECT, related_name="settlements")

@@ -1,4 +1,4 @@
-"""Reconciles a customer's usage, invoices, settlements and credits with each other and with their postings."""
+"""Reconciles a customer's usage, invoices, settlements and credits with their postings."""
 
 from __future__ import annotations
 
@@ -58,17 +58,13 @@ class FullReconciliation:
 
     @property
     def sums(self) -> list[Sums]:
-        """The five sums for each currency that has usage or invoices."""
         five = (self.ledger.metered, self.ledger.rated, self.ledger.posted, self.invoiced, self.open)
         codes = sorted(set[str]().union(*five))
         return [Sums(code, *(one.get(code, Decimal(0)) for one in five)) for code in codes]
 
 
 def reconcile_all(organisation: Organisation) -> FullReconciliation:
-    """Compare the metered, rated, posted, invoiced, settled and credited amounts, all read in one database snapshot.
-
-    Each difference is a sentence. Normally there are no differences.
-    """
+    """Reconcile all of an organisation's amounts, read in one database snapshot. Every difference is a sentence."""
     with one_instant():
         return _reconciled(organisation)
 
@@ -93,7 +89,6 @@ def _reconciled(organisation: Organisation) -> FullReconciliation:
 
 
 def _paper_differences(organisation: Organisation, waiting: Amounts) -> list[str]:
-    """Compare every document, payment and credit with its posting, and every account balance with its records."""
     postings = Postings.of(organisation.id)
     # Every book, not only those used: the next quote uses one of them.
     differences = [one for book in PriceBook.objects.order_by("version") for one in book_alterations(book)]
@@ -109,11 +104,6 @@ def _paper_differences(organisation: Organisation, waiting: Amounts) -> list[str
 
 
 def _account_differences(organisation: Organisation, waiting: Amounts) -> list[str]:
-    """Compare the account balances with their records.
-
-    The receivable account is compared with the open invoices, the accrued account with the uninvoiced usage, and the
-    credit account with the rest of the grants.
-    """
     kept: dict[str, Amounts] = {}
     for (kind, code), balance in balances(organisation.id).items():
         kept.setdefault(kind, {})[code] = balance

@@ -1,4 +1,4 @@
-"""Compares quotes, contracts and commitments with their digests, their holds and each other."""
+"""Checks quotes, contracts and commitments against their digests and holds."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ NAMED: tuple[tuple[type[Quote | Contract], str], ...] = (
 
 
 def contract_differences(organisation_id: UUID) -> list[str]:
-    """Check an organisation's quotes, contracts, standing requests and commitments. Return a sentence for each
-    difference.
-    """
+    """Return a sentence for each difference in the organisation's quotes, contracts, standing requests and commitments."""
     found = []
     for quote in Quote.objects.filter(organisation_id=organisation_id).order_by("created_at", "id").iterator(AT_ONCE):
         found += _quote_compared(quote)
@@ -48,7 +46,6 @@ def contract_differences(organisation_id: UUID) -> list[str]:
 
 
 def _lost(model: type[Quote | Contract], name: str, organisation_id: UUID) -> list[str]:
-    """Name the rows that refer to a missing row."""
     field = model._meta.get_field(name)
     there = field.remote_field.model._default_manager.filter(pk=OuterRef(field.attname))  # type: ignore[union-attr]
     rows = model._default_manager.filter(organisation_id=organisation_id).exclude(**{name: None})
@@ -98,7 +95,6 @@ def _contract(contract: Contract, quote: Quote | None) -> list[str]:
 
 
 def _bought(name: str, contract: Contract) -> list[str]:
-    """Compare a contract's stored volumes with its terms. Jobs draw on the stored volumes."""
     request_lines = request_lines_of(contract.terms)
     wanted = {line.snapshot.digest: line.executions for line in request_lines if not line.snapshot.is_quota}
     kept = {line.program_digest: line.executions for line in contract.lines.all() if line.executions is not None}
@@ -126,10 +122,7 @@ def _held(name: str, contract: Contract) -> list[str]:
 
 
 def _requests(organisation_id: UUID) -> list[str]:
-    """Compare standing requests with their holds.
-
-    The hold is the full price while the request waits, and 0 after the request has ended.
-    """
+    # The hold is the full price while the request waits, and 0 after the request has ended.
     rows = list(StandingRequest.objects.filter(organisation_id=organisation_id).order_by("filed_at", "id"))
     holds = {hold.contract_id: hold for hold in Hold.objects.filter(contract_id__in=[row.pk for row in rows])}
     found = []
@@ -143,7 +136,6 @@ def _requests(organisation_id: UUID) -> list[str]:
 
 
 def _late(name: str, contract: Contract) -> list[str]:
-    """Compare a contract's late cancellation fee with its reserved windows and usage."""
     if contract.closed_at is None or late_term(contract.terms) is None:
         return []
     charged = contract_usage(contract).late
@@ -156,7 +148,6 @@ def _late(name: str, contract: Contract) -> list[str]:
 
 
 def _promised(commitment: Commitment) -> list[str]:
-    """Compare a commitment with its audit entry."""
     name = f"commitment {commitment.id}"
     entries = AuditEntry.objects.filter(action="commitment.enter", subject=name).order_by("id")
     stated = {

@@ -1,4 +1,4 @@
-"""Compares credits and their uses with postings, invoices and credit notes."""
+"""Compares credits with postings, invoices and credit notes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Key = tuple[str, UUID | None]  # a grant, and the invoice that used it; None for
 
 
 def grant_differences(organisation_id: UUID, postings: Postings) -> list[str]:
-    """Check every credit of an organisation. Return a sentence for each difference."""
+    """Return a sentence for each difference in the organisation's credits."""
     used: defaultdict[Key, Decimal] = defaultdict(Decimal)
     for use in CreditUse.objects.filter(grant__organisation_id=organisation_id).order_by("at", "id"):
         key = (str(use.grant_id), use.invoice_id)
@@ -44,10 +44,6 @@ def grant_differences(organisation_id: UUID, postings: Postings) -> list[str]:
 
 
 def _documented(organisation_id: UUID) -> tuple[dict[Key, Decimal], dict[UUID | None, str]]:
-    """Return the documented uses of each credit and the numbers of the invoices.
-
-    A documented use is the amount in the invoice's document, less the amount that credit notes restored.
-    """
     documented: dict[Key, Decimal] = {}
     numbers: dict[UUID | None, str] = {}
     rows = CreditNoteLine.objects.filter(credit_note__organisation_id=organisation_id)
@@ -64,10 +60,7 @@ def _documented(organisation_id: UUID) -> tuple[dict[Key, Decimal], dict[UUID | 
 
 
 def _taken(document: Any) -> list[tuple[str, int, Decimal]]:
-    """Return (grant, line, amount) for each use of a credit in an invoice document.
-
-    The list is empty if the document is unreadable; other checks report such documents.
-    """
+    # Other checks report unreadable documents.
     try:
         return [
             (str(one["basis"]["grant"]), int(one["number"]), Decimal(one["amount"]))

@@ -31,7 +31,7 @@ LINE_FIGURES = {"amount": "amount", "share": "share", "quantity": "executions"}
 
 
 def invoice_differences(organisation_id: UUID, postings: Postings) -> list[str]:
-    """Check every invoice of an organisation. Return a sentence for each difference."""
+    """Return a sentence for each difference in the organisation's invoices."""
     lines: dict[UUID, list[InvoiceLine]] = {}
     for line in InvoiceLine.objects.filter(invoice__organisation_id=organisation_id).order_by("invoice_id", "number"):
         lines.setdefault(line.invoice_id, []).append(line)
@@ -80,7 +80,6 @@ def _paper(invoice: Invoice, lines: list[InvoiceLine], postings: Postings) -> li
 
 
 def _rules(name: str, invoice: Invoice) -> list[str]:
-    """Compare an invoice's rules version and carried tax with its document. Return a sentence for each difference."""
     document, stated = invoice.document, NOTHING
     found = [] if document.get("rules", 1) == invoice.rules else [f"{name}: its document has other rules than its row"]
     if invoice.rules >= RULES:
@@ -107,7 +106,6 @@ def _lines(name: str, lines: list[InvoiceLine], stated: Iterable[dict[str, Any]]
 
 
 def _expected(invoice: Invoice) -> dict[AccountKind, Decimal]:
-    """Return the amounts that the posting for an invoice's issue should have (see `services.invoicing`)."""
     adjustments = [(one["kind"], Decimal(one["amount"])) for one in invoice.document.get("adjustments", [])]
     of_usage = subtract(invoice.net, exact_sum(amount for _, amount in adjustments))
     asked = subtract(exact_sum([of_usage, invoice.carried_in]), invoice.carried_out)

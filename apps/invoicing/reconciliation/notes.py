@@ -1,4 +1,4 @@
-"""Compares credit notes and their lines with documents and postings."""
+"""Compares credit notes with documents and postings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from apps.pricing.rating import exact_sum
 
 
 def note_differences(organisation_id: UUID, postings: Postings) -> list[str]:
-    """Check every credit note of an organisation. Return a sentence for each difference."""
+    """Return a sentence for each difference in the organisation's credit notes."""
     settlements = Settlement.objects.filter(credit_note__organisation_id=organisation_id).order_by()
     settled: dict[UUID | None, Decimal] = dict(settlements.values_list("credit_note").annotate(sum=Sum("amount")))
     notes = CreditNote.objects.filter(organisation_id=organisation_id).order_by("number")
@@ -40,7 +40,6 @@ def _compared(note: CreditNote, settled: Decimal, postings: Postings) -> list[st
 
 
 def _reversals_check(organisation_id: UUID, postings: Postings) -> list[str]:
-    """Check that an invoice's credit notes reverse no more than its lost disputes and refunds posted."""
     rows = StripeFact.objects.filter(invoice__organisation_id=organisation_id, kind__in=RETURN_FACTS)
     moved = [
         (fact.invoice_id, fact.invoice.currency, fact.posting_key)
@@ -77,7 +76,6 @@ def _note(note: CreditNote, settled: Decimal, postings: Postings) -> list[str]:
 
 
 def _document(note: CreditNote, posting: Posting | None) -> tuple[list[Part], list[str]]:
-    """Compare a credit note and its lines with its document. Return the note's parts and the differences."""
     name, document = f"credit note {note.number}", note.document
     found = document_differences(name, document, note.digest, posting)
     found += figures_differ(name, note, document, {one: one for one in ("net", "tax", "total")})
@@ -96,10 +94,6 @@ def _document(note: CreditNote, posting: Posting | None) -> tuple[list[Part], li
 def _expected(
     note: CreditNote, parts: list[Part], settled: Decimal, posting: Posting | None, postings: Postings
 ) -> dict[AccountKind, Decimal]:
-    """Return the amounts that the credit note's posting should have.
-
-    The note of a void invoice reverses the posting of the invoice's issue.
-    """
     if note.invoice.state == InvoiceState.VOID:
         issue = postings.by_key.get(f"invoice:{note.invoice_id}:issue")
         entries = issue.entries if issue else {}

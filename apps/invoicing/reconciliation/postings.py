@@ -1,4 +1,4 @@
-"""The postings with which records are compared, loaded once for all comparisons."""
+"""Loads the postings with which records are compared."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOTHING = Decimal(0)
 
 @dataclass(frozen=True)
 class Posting:
-    """A ledger transaction with its detail, and its entries by account and currency."""
+    """A ledger transaction with its entries by account and currency."""
 
     key: str
     kind: str
@@ -29,12 +29,10 @@ class Posting:
 
     @property
     def digest(self) -> object:
-        """The digest in the posting's detail; None if the detail has no digest."""
         return self._detail_value("digest")
 
     @property
     def reference(self) -> object:
-        """The payment reference in the posting's detail; None if the detail has no reference."""
         return self._detail_value("reference")
 
     def _detail_value(self, name: str) -> object:
@@ -47,14 +45,13 @@ class Posting:
 
 @dataclass
 class Postings:
-    """An organisation's postings by key. `known` holds the keys of the postings whose record was found."""
+    """An organisation's postings by key. `known` holds the keys of postings whose record was found."""
 
     by_key: dict[str, Posting]
     known: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, organisation_id: UUID) -> Postings:
-        """Load all postings of an organisation."""
         rows = Transaction.objects.filter(organisation_id=organisation_id, kind__in=KINDS).order_by("sequence")
         found = {
             pk: Posting(key, kind, subject, detail)
@@ -69,19 +66,19 @@ class Postings:
         return cls({posting.key: posting for posting in found.values()})
 
     def take(self, key: str) -> Posting | None:
-        """Return the posting with a key and add the key to the known keys; None if there is no such posting."""
+        """Return the posting with a key and mark the key as known. Return None if there is no posting."""
         self.known.add(key)
         return self.by_key.get(key)
 
     def starting(self, prefix: str) -> Iterator[Posting]:
-        """Yield every posting whose key starts with a prefix, and add its key to the known keys."""
+        """Yield every posting whose key starts with a prefix, and mark these keys as known."""
         for key, posting in self.by_key.items():
             if key.startswith(prefix):
                 self.known.add(key)
                 yield posting
 
     def orphans(self) -> list[str]:
-        """Name the postings whose record is missing."""
+        """Return a sentence for each posting whose record is missing."""
         lost = [posting for key, posting in self.by_key.items() if key not in self.known]
         return [f"{one.subject}: what posted {one.key} is not there any more" for one in lost]
 
@@ -89,9 +86,9 @@ class Postings:
 def moved_differences(
     name: str, posting: Posting | None, expected: Mapping[AccountKind, Decimal], currency: str, *, whole: bool = False
 ) -> list[str]:
-    """Name the accounts whose amount in a posting differs from the expected amount.
+    """Return a sentence for each account whose posted amount differs from the expected amount.
 
-    With `whole`, also name accounts that have an amount but are not in `expected`.
+    With `whole`, also report posted accounts that are not in `expected`.
     """
     found = posting.entries if posting else {}
     wanted = {(account.value, currency): amount for account, amount in expected.items()}
@@ -105,7 +102,7 @@ def moved_differences(
 
 
 def document_differences(name: str, document: object, digest: str, posting: Posting | None) -> list[str]:
-    """Check that the digest matches the document and the posting. Return the differences."""
+    """Return a sentence for each difference between the document, the digest and the posting."""
     found = []
     if not digest_follows(document, digest):
         found.append(f"{name}: its document is not the one that was issued")
@@ -115,7 +112,7 @@ def document_differences(name: str, document: object, digest: str, posting: Post
 
 
 def digest_follows(document: object, digest: str) -> bool:
-    """Return whether a stored document has this digest; False for a document that cannot be hashed."""
+    """Return whether a stored document has this digest. Return False if the document cannot be hashed."""
     try:
         return digest_of(document) == digest
     except UNREADABLE:  # for instance a float, which our documents never contain
@@ -123,8 +120,9 @@ def digest_follows(document: object, digest: str) -> bool:
 
 
 def figures_differ(name: str, row: object, document: Mapping[str, Any], figures: Mapping[str, str]) -> list[str]:
-    """Name the figures of a row that differ from its document. `figures` maps the row's attributes to the document's
-    keys.
+    """Return a sentence for each figure of a row that differs from the document.
+
+    `figures` maps attributes of the row to keys of the document.
     """
     found = []
     for attribute, key in figures.items():

@@ -1,4 +1,4 @@
-"""Compares the open amount in each reminder with settlements and with the outbox message."""
+"""Compares the open amount in reminders with settlements and outbox messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOPIC = "invoice.reminder"
 
 
 def reminder_differences(organisation_id: UUID, postings: Postings) -> list[str]:
-    """Check every reminder of an organisation. Return a sentence for each difference."""
+    """Return a sentence for each difference in the organisation's reminders."""
     messages = _messages(organisation_id)
     settled = _settled(organisation_id, postings)
     found = []
@@ -36,10 +36,7 @@ def _compared(step: DunningStep, stated: str | None, settled: list[Decimal]) -> 
 
 
 def _step(step: DunningStep, stated: str | None, settled: list[Decimal]) -> list[str]:
-    """Check a reminder's open amount against its outbox message and the invoice's settlements.
-
-    The settlements are taken in the order of the chain, because the clocks of processes can differ.
-    """
+    # Settlements are in the order of the chain, because the clocks of processes can differ.
     name, kept = f"invoice {step.invoice.number}, reminder {step.level}", decimal_text(step.open)
     found = []
     if stated != kept:
@@ -54,14 +51,12 @@ def _step(step: DunningStep, stated: str | None, settled: list[Decimal]) -> list
 
 
 def _messages(organisation_id: UUID) -> dict[tuple[str, str], str]:
-    """Map each (invoice, level) to the open amount in the reminder's outbox message."""
     rows = OutboxRow.objects.filter(organisation_id=organisation_id, topic=TOPIC).order_by("id")
     stated = [payload for payload in rows.values_list("payload", flat=True) if isinstance(payload, dict)]
     return {(str(one.get("invoice")), str(one.get("level"))): str(one.get("open")) for one in stated}
 
 
 def _settled(organisation_id: UUID, postings: Postings) -> defaultdict[UUID, list[Decimal]]:
-    """Map each invoice to the amounts of its settlements, in the order of their postings."""
     places = {key: place for place, key in enumerate(postings.by_key)}  # in the order of the chain
     rows = Settlement.objects.filter(invoice__organisation_id=organisation_id).order_by("at", "id")
     found: defaultdict[UUID, list[Decimal]] = defaultdict(list)
@@ -71,7 +66,6 @@ def _settled(organisation_id: UUID, postings: Postings) -> defaultdict[UUID, lis
 
 
 def _key(row: Settlement) -> str:
-    """Return the key of a settlement's posting."""
     if row.payment_id is not None:
         return f"payment:{row.payment_id}"
     if row.credit_note_id is not None:

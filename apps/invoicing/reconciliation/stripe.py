@@ -26,7 +26,7 @@ SHOWS = {
 
 
 def fact_differences(organisation_id: UUID, postings: Postings) -> list[str]:
-    """Check every payment event of an organisation. Return a sentence for each difference."""
+    """Return a sentence for each difference in the organisation's payment events."""
     facts = StripeFact.objects.filter(invoice__organisation_id=organisation_id).select_related("invoice").order_by("id")
     found = []
     for fact in facts:
@@ -46,10 +46,7 @@ def _differs(name: str, fact: StripeFact, shown: Decimal) -> list[str]:
 
 
 def _unknown(organisation_id: UUID) -> list[str]:
-    """Name the payments that refer to a Stripe payment intent but have no stored event.
-
-    Other payments may have been recorded by an administrator.
-    """
+    # Payments without a payment intent may have been recorded by an administrator.
     kept = StripeFact.objects.filter(invoice__organisation_id=organisation_id, kind=FactKind.PAID).values("reference")
     rows = Payment.objects.filter(organisation_id=organisation_id, provider="stripe", reference__startswith=INTENT)
     return [
@@ -59,7 +56,6 @@ def _unknown(organisation_id: UUID) -> list[str]:
 
 
 def _shown(fact: StripeFact, organisation_id: UUID, postings: Postings) -> Decimal:
-    """Return the amount that the ledger or the payments show for an event."""
     kind, currency = FactKind(fact.kind), fact.invoice.currency
     if kind == FactKind.FAILED:
         return NOTHING

@@ -1,4 +1,4 @@
-"""Services that change invoices and settle them."""
+"""Services that change and settle invoices."""
 
 from apps.invoicing.services.crediting import credit_note_issue
 from apps.invoicing.services.disputing import balance_refund, invoice_dispute

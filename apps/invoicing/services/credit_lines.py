@@ -1,4 +1,4 @@
-"""The invoice lines that a credit note can credit: their amounts, their accounts, and the amounts left to credit."""
+"""The invoice lines that a credit note can credit."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ CARRIED = 0  # the line number of the remainder carried in
 class Part:
     """The credited part of one invoice line.
 
-    `amount` is exact; `share` is a multiple of the currency's smallest unit. They differ only in the part that
-    completes the line.
+    `amount` is exact; `share` is a multiple of the currency's smallest unit.
     """
 
     number: int
@@ -81,12 +80,12 @@ def line_amounts(invoice: Invoice, number: int, line: InvoiceLine | None) -> tup
 
 
 def part_exists(invoice: Invoice, part: Part) -> bool:
-    """Return whether the line that a part credits exists in the invoice."""
+    """Return whether the invoice has the line that the part credits."""
     return part.line is not None or part.number == CARRIED or part.number in adjustments_by_number(invoice)
 
 
 def part_account(invoice: Invoice, part: Part) -> AccountKind:
-    """Return the account to which the line of a part was posted."""
+    """Return the account to which the part's invoice line was posted."""
     if part.line is not None:
         return AccountKind.REVENUE if part.line.kind == "usage" else AccountKind.BREAKAGE
     return adjustment_account(
@@ -95,7 +94,7 @@ def part_account(invoice: Invoice, part: Part) -> AccountKind:
 
 
 def adjustment_account(kind: str) -> AccountKind:
-    """Return the account for a kind of line that is not a usage line."""
+    """Return the account for an adjustment of this kind."""
     return ACCOUNTS.get(kind, AccountKind.CREDIT)
 
 

@@ -1,4 +1,4 @@
-"""Issues credit notes. A credit note corrects an issued invoice; the invoice itself never changes."""
+"""Issues credit notes, which correct issued invoices."""
 
 from __future__ import annotations
 
@@ -63,13 +63,10 @@ def credit_note_issue(
     now: datetime,
     expected_left: Decimal | None = None,
 ) -> CreditNote:
-    """Credit the rest of an invoice, or `parts`: a mapping of line numbers to amounts before tax.
+    """Credit `parts`, which maps line numbers to amounts before tax. By default, credit the rest of the invoice.
 
-    A line that is credited in full is reversed exactly. Tax is credited in proportion; credits of the whole invoice
-    return its whole tax. The credit reduces the open amount first, and any excess is added to the balance.
-
-    Raises Problem if the parts cannot be credited, or if it is unknown whether a card was charged for the invoice. Also
-    raises Problem if the amount left to credit is not `expected_left`: the form was sent twice or is out of date.
+    Raises Problem if the parts cannot be credited, if it is unknown whether a card was charged, or if the amount left
+    to credit is not `expected_left`.
     """
     invoice = change_lock(invoice_id)
     if expected_left is not None and exact_sum(line.left for line in credit_lines(invoice)) != expected_left:
@@ -91,10 +88,7 @@ def credit_note_write(
     *,
     final: InvoiceState = InvoiceState.PAID,
 ) -> CreditNote:
-    """Write and post a credit note for a locked invoice, and settle the open amount with it.
-
-    A note that voids the invoice reverses the posting of the invoice's issue.
-    """
+    """Write and post a credit note, and settle the open amount with it. The invoice must be locked."""
     if not reason.strip():
         raise Problem(422, "Reason missing", "Enter a reason; it is printed on the credit note.", kind="credit-note")
     if invoice.state == InvoiceState.WRITTEN_OFF:
@@ -133,9 +127,6 @@ def credit_note_write(
 
 
 def _parts(invoice: Invoice, asked: Mapping[int, Decimal] | None) -> list[Part]:
-    """Return the parts to credit: the requested parts or, by default, the rest of every line. Raises Problem if nothing
-    can be credited.
-    """
     if asked is not None and not any(asked.values()):
         fault = "Every amount is 0" if asked else "No amount is given"
         detail = (
@@ -154,7 +145,6 @@ def _parts(invoice: Invoice, asked: Mapping[int, Decimal] | None) -> list[Part]:
 
 
 def _parts_check(invoice: Invoice, parts: list[Part]) -> None:
-    """Raise Problem if the parts would credit nothing, or more than the payable amount."""
     credited = exact_sum(part.share for part in parts)
     before = invoice.credit_notes.aggregate(net=Sum("net"))["net"] or Decimal(0)
     if exact_sum([before, credited]) > invoice.payable:
@@ -172,7 +162,6 @@ def _parts_check(invoice: Invoice, parts: list[Part]) -> None:
 
 
 def _part(invoice: Invoice, number: int, lines: Mapping[int, InvoiceLine | None], amount: Decimal | None) -> Part:
-    """Return the credited part of one line. If `amount` is None, the rest of the line is credited."""
     if number not in lines:
         raise Problem(422, "Unknown line", f"Invoice {invoice.number} has no line {number}.", kind="credit-note")
     line = lines[number]
@@ -197,10 +186,7 @@ def _part(invoice: Invoice, number: int, lines: Mapping[int, InvoiceLine | None]
 
 
 def _tax(invoice: Invoice, net: Decimal) -> Decimal:
-    """Return the tax on all credits including this one, less the tax that earlier credits returned.
-
-    A fully credited invoice returns its whole tax.
-    """
+    # A fully credited invoice returns its whole tax.
     before = invoice.credit_notes.aggregate(net=Sum("net"), tax=Sum("tax"))
     taken, done = exact_sum([before["net"] or Decimal(0), net]), before["tax"] or Decimal(0)
     if taken == invoice.payable:
@@ -262,12 +248,7 @@ def _store(invoice: Invoice, parts: list[Part], reason: str, actor: User | None,
 
 
 def _returned_already(invoice: Invoice, beyond: Decimal) -> dict[AccountKind, Decimal]:
-    """Return the money that the customer has already received back, by account, but at most `beyond`.
-
-    Lost disputes and refunds returned that money at our cost; the credit note reverses both accounts. `beyond` is the
-    part of the credit that exceeds the open amount. Raises Problem during a dispute, because it is then unknown who has
-    the money.
-    """
+    # Lost disputes and refunds returned this money at our cost; the credit note reverses both accounts.
     if beyond and invoice.dispute == DisputeState.OPEN:
         raise Problem(
             409,
@@ -284,12 +265,12 @@ def _returned_already(invoice: Invoice, beyond: Decimal) -> dict[AccountKind, De
 
 
 def keys_of_notes(invoice: Invoice) -> list[str]:
-    """Return the keys of the postings for an invoice's credit notes."""
+    """Return the posting keys of an invoice's credit notes."""
     return [f"credit-note:{pk}" for pk in invoice.credit_notes.order_by("number").values_list("pk", flat=True)]
 
 
 def keys_of_facts(invoice: Invoice) -> list[str]:
-    """Return the keys of the postings for disputes and refunds of an invoice's payments at Stripe."""
+    """Return the posting keys of an invoice's disputes and refunds at Stripe."""
     facts = StripeFact.objects.filter(invoice=invoice, kind__in=RETURN_FACTS)
     return [fact.posting_key for fact in facts.order_by("id")]
 
@@ -297,10 +278,10 @@ def keys_of_facts(invoice: Invoice) -> list[str]:
 def note_amounts(
     note: CreditNote, invoice: Invoice, parts: list[Part], settled: Decimal, back: Mapping[AccountKind, Decimal]
 ) -> dict[AccountKind, Decimal]:
-    """Return the amounts that a credit note posts. Income is reversed exactly, including its rounding.
+    """Return the amounts that a credit note posts, by account.
 
-    `settled` is the part of the credit that settles the open amount. `back` is the part that the customer has already
-    received through a lost dispute or a refund. The remaining credit is added to the balance.
+    `settled` is the amount that settles the invoice. `back` is the amount that the customer has already received. The
+    remaining credit is added to the customer's balance.
     """
     amounts: dict[AccountKind, Decimal] = {
         AccountKind.ROUNDING: subtract(note.net, exact_sum(part.amount for part in parts)),
@@ -316,9 +297,7 @@ def note_amounts(
 
 
 def issue_reversal(invoice: Invoice) -> dict[AccountKind, Decimal]:
-    """Return the amounts that reverse the posting of the invoice's issue: usage is accrued again, and adjustments are
-    undone.
-    """
+    """Return the amounts that reverse the posting made when the invoice was issued."""
     issued = Entry.objects.filter(
         transaction__organisation_id=invoice.organisation_id, transaction__idempotency_key=f"invoice:{invoice.id}:issue"
     )
@@ -340,7 +319,6 @@ def _post(note: CreditNote, amounts: dict[AccountKind, Decimal], now: datetime) 
 
 
 def _credits_return(invoice: Invoice, parts: list[Part], now: datetime) -> None:
-    """Restore the credits that the invoice used in the credited parts."""
     for part in parts:
         grant = adjustments_by_number(invoice).get(part.number, {}).get("basis", {}).get("grant")
         if grant is not None and part.amount:

@@ -1,4 +1,4 @@
-"""Handles disputes and refunds, and their effect on the customer's balance."""
+"""Handles disputes and refunds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from apps.pricing.rating.decimals import subtract
 class BalanceReturn:
     """The amount to withdraw from the balance because the customer has received the money back.
 
-    `taken` is still in the balance and is withdrawn. `gone` has already been used or refunded, so it is our loss.
+    `taken` is still in the balance. `gone` is no longer in the balance, so it is our loss.
     """
 
     taken: Decimal
@@ -36,19 +36,13 @@ class BalanceReturn:
 
 
 def balance_return(invoice: Invoice, amount: Decimal) -> BalanceReturn:
-    """Return the amount that a lost dispute or a refund of `amount` withdraws from the balance. The caller must have
-    locked the invoice.
-
-    The most that can be withdrawn is what the invoice's credit notes, overpayments and failed refunds added to the
-    balance. The customer has now received that money and must not receive it twice.
-    """
+    """Return the amount that a lost dispute or a refund withdraws from the balance. The invoice must be locked."""
     due = min(amount, max(_balance_from_invoice(invoice), Decimal(0)))
     taken = min(due, max(balance_of(invoice.organisation_id, invoice.currency), Decimal(0)))
     return BalanceReturn(taken, subtract(due, taken))
 
 
 def _balance_from_invoice(invoice: Invoice) -> Decimal:
-    """Return the part of the balance that came from an invoice, less what disputes and refunds withdrew."""
     facts = StripeFact.objects.filter(invoice=invoice)
     paid = facts.filter(kind=FactKind.PAID).values("reference")
     payments = Payment.objects.filter(organisation_id=invoice.organisation_id, reference__in=paid)
@@ -61,7 +55,7 @@ def _balance_from_invoice(invoice: Invoice) -> Decimal:
 
 
 def refund_key(idempotency_key: str) -> str:
-    """Return the key of the posting for a refund of the balance."""
+    """Return the posting key for a refund of the balance."""
     return f"balance-refund:{idempotency_key}"
 
 
@@ -74,9 +68,7 @@ def _unavailable(invoice: Invoice, keys: list[str]) -> list[Decimal]:
 
 
 def balance_returned(invoice: Invoice) -> BalanceReturn | None:
-    """Return the amount that an invoice's lost disputes withdrew from the balance, and the amount that was no longer in
-    it. None if both are 0.
-    """
+    """Return what an invoice's lost disputes withdrew, or could not withdraw, from the balance; None if both amounts are 0."""
     facts = StripeFact.objects.filter(invoice=invoice, kind=FactKind.DISPUTE_LOST).order_by("id")
     lost = [fact.posting_key for fact in facts]
     found = BalanceReturn(
@@ -87,7 +79,7 @@ def balance_returned(invoice: Invoice) -> BalanceReturn | None:
 
 @transaction.atomic
 def invoice_dispute(*, invoice_id: UUID, outcome: DisputeState, now: datetime) -> Invoice:
-    """Store the dispute state of an invoice. The collection app makes the postings."""
+    """Store the dispute state of an invoice."""
     invoice = invoice_lock(invoice_id)
     if invoice.dispute == outcome:
         return invoice
@@ -117,9 +109,7 @@ def balance_refund(
     actor: User | None,
     now: datetime,
 ) -> Transaction:
-    """Refund a part of the balance. A repeated key has no further effect. Raises Problem (409) if the balance is too
-    small.
-    """
+    """Refund part of the customer's balance, once for each key. Raises Problem (409) if the balance is too small."""
     chain_lock(organisation.id)
     key = refund_key(idempotency_key)
     known = Transaction.objects.filter(organisation=organisation, idempotency_key=key).exists()

@@ -1,4 +1,4 @@
-"""Sends reminders for overdue invoices: never two at the same time, and none after the payment."""
+"""Sends reminders for overdue invoices."""
 
 from __future__ import annotations
 
@@ -16,15 +16,12 @@ from apps.invoicing.services.settling import event_write, invoice_lock
 
 
 def schedule() -> tuple[int, ...]:
-    """Return the numbers of days after the due date on which reminders are sent (the DUNNING_DAYS setting)."""
+    """Return the days after the due date on which reminders are sent (the DUNNING_DAYS setting)."""
     return tuple(settings.DUNNING_DAYS)
 
 
 def dunning_run(*, now: datetime) -> int:
-    """Mark unpaid invoices as overdue and send the reminders that are due. Return the number of changed invoices.
-
-    Each invoice has its own transaction.
-    """
+    """Mark unpaid invoices as overdue and send the reminders that are due. Return the number of changed invoices."""
     late = Invoice.objects.filter(state__in=[InvoiceState.ISSUED, InvoiceState.OVERDUE], open__gt=0, due_at__lt=now)
     return sum(_step(invoice_id, now=now) for invoice_id in late.order_by("due_at").values_list("pk", flat=True))
 
@@ -70,9 +67,7 @@ def payment_failed(*, invoice_id: UUID, reason: str, now: datetime) -> Invoice:
 
 @transaction.atomic
 def invoice_collect(*, invoice_id: UUID, actor: User | None, now: datetime) -> Invoice:
-    """Send an overdue invoice to collection, which ends the reminders. Raises Problem until the last reminder has been
-    sent.
-    """
+    """Send an overdue invoice to collection, which ends the reminders. Raises Problem before the last reminder."""
     invoice = invoice_lock(invoice_id)
     if invoice.state != InvoiceState.OVERDUE or invoice.reminders < len(schedule()):
         raise Problem(

@@ -47,10 +47,10 @@ def grant_create(
     actor: User | None,
     now: datetime,
 ) -> CreditGrant:
-    """Grant a credit. If the key was used before, return the existing grant; raise Problem (409) if its amount differs.
+    """Grant a credit. If the key was used before, return the existing grant.
 
-    The CREDIT_LIMIT setting is the largest amount that a person can grant. It does not apply to credits for a missed
-    guarantee.
+    Raises Problem (409) if the existing grant has another amount. The CREDIT_LIMIT setting limits the amount that a
+    person can grant.
     """
     if amount <= 0 or not reason.strip() or (expires_at is not None and expires_at <= now):
         raise Problem(
@@ -92,7 +92,6 @@ def grant_create(
 def _event_write(
     grant: CreditGrant, what: str, amount: Decimal, reason: str, *, action: str, actor: User | None, now: datetime
 ) -> None:
-    """Write an outbox message and an audit entry about a credit."""
     facts = {"amount": decimal_text(amount), "currency": grant.currency, "reason": reason}
     payload = {"credit": str(grant.id), **facts}
     outbox_write(organisation_id=grant.organisation_id, topic=f"credit.{what}", payload=payload, now=now)
@@ -102,7 +101,7 @@ def _event_write(
 
 
 def grant_uses_store(invoice: Invoice, adjustments: tuple[Adjustment, ...], *, now: datetime) -> None:
-    """Store how much of each grant a new invoice used, by section of a month."""
+    """Store how much of each grant a new invoice used."""
     CreditUse.objects.bulk_create(
         CreditUse(grant=one.grant, invoice=invoice, section=section, amount=amount, at=now)
         for one in adjustments
@@ -113,11 +112,9 @@ def grant_uses_store(invoice: Invoice, adjustments: tuple[Adjustment, ...], *, n
 
 @transaction.atomic
 def grant_end(*, grant_id: UUID, reason: str, actor: User | None, now: datetime) -> CreditGrant:
-    """End a credit early, for example one granted by mistake. It pays for no usage after `now`.
+    """End a credit early. Credit needed for earlier, uninvoiced usage is kept; the rest is reversed.
 
-    The unused rest is reversed, except the part that pays for earlier usage that is not invoiced yet. Therefore the
-    order of ending and invoicing does not matter. A used-up credit can be ended too. Raises CreditGrant.DoesNotExist,
-    and Problem if the credit has already ended.
+    Raises CreditGrant.DoesNotExist, and Problem if the credit has already ended.
     """
     if not reason.strip():
         raise Problem(422, "Reason missing", "Enter a reason for ending the credit.", kind="credit")
@@ -137,10 +134,9 @@ def grant_end(*, grant_id: UUID, reason: str, actor: User | None, now: datetime)
 
 
 def grants_expire(*, now: datetime) -> int:
-    """Withdraw the unused rest of grants that expired or were ended early. Return the number of grants.
+    """Withdraw the unused remainder of grants that expired or were ended. Return the number of grants.
 
-    The part that pays for earlier usage that is not invoiced yet is kept. Therefore the order of expiry and invoicing
-    does not matter.
+    Credit needed for earlier, uninvoiced usage is kept.
     """
     used = Coalesce(Sum("uses__amount"), Value(Decimal(0)), output_field=amount_field())
     past = CreditGrant.objects.filter(Q(expires_at__lte=now) | Q(end__ended_at__lte=now))
@@ -158,9 +154,7 @@ def _expire(grant: CreditGrant, *, now: datetime) -> bool:
 
 
 def _unused_rest(grant: CreditGrant, *, now: datetime) -> Decimal:
-    """Return the rest of an ended grant, less the part reserved for usage that is not invoiced yet. The caller must
-    have locked the chain.
-    """
+    # The caller must have locked the chain.
     left = subtract(grant.amount, grant.uses.aggregate(sum=Sum("amount"))["sum"] or Decimal(0))
     if left <= 0:
         return Decimal(0)
@@ -187,10 +181,7 @@ def _post(grant: CreditGrant, amount: Decimal, *, key: str, now: datetime) -> No
 
 
 def guarantees_credit_due(*, now: datetime, limit: int = 200) -> int:
-    """Grant a credit for each job block that failed because of us. Return the number of blocks credited.
-
-    The credit is the price of the block, times the share that the price book sets for missed guarantees.
-    """
+    """Grant a credit for each job block that failed because of us. Return the number of blocks credited."""
     known = set(CreditGrant.objects.filter(kind=GrantKind.GUARANTEE).values_list("idempotency_key", flat=True))
     missed = Lease.objects.filter(state=LeaseState.FAILED, is_missed=True)
     related = missed.select_related("stage__job__contract__organisation", "stage__program")
@@ -204,7 +195,7 @@ def _key(lease: Lease) -> str:
 
 
 def guarantee_credit(lease: Lease, *, now: datetime) -> bool:
-    """Grant a credit for one failed block. Return False if it was already credited or the price book grants no credit."""
+    """Grant a credit for one failed block. Return False if no credit was granted."""
     contract = lease.stage.job.contract
     line = terms_line(contract, lease.stage.program.digest)
     stated = line["rating"]

@@ -48,10 +48,10 @@ def invoice_issue(
     now: datetime,
     carry: bool = False,
 ) -> Invoice:
-    """Issue the invoice for all open usage before `until` (default: now).
+    """Issue the invoice for all uninvoiced usage before `until` (by default, now).
 
-    The default currency is the first one with something to invoice. Raises Problem if there is nothing to invoice. With
-    `carry`, also raises Problem if the total is below the currency's smallest unit; the usage then stays open.
+    The default currency is the first with something to invoice. Raises Problem if there is nothing to invoice or, with
+    `carry`, if the total is below the currency's smallest unit.
     """
     # The chain serialises invoices of one organisation and postings of usage, so no usage is missed.
     chain_lock(organisation.id)
@@ -94,11 +94,7 @@ def invoice_issue(
 
 
 def invoices_issue_month(*, now: datetime) -> int:
-    """Issue the invoices for last month. Return the number of invoices.
-
-    An organisation gets an invoice in each currency with open usage, a commitment shortfall or a minimum charge. Each
-    invoice has its own transaction.
-    """
+    """Issue the invoices for last month. Return the number of invoices."""
     month_start, _ = month_of(now)
     waiting = UsageRow.objects.filter(created_at__lt=month_start, invoiced__isnull=True).values("organisation")
     promised = Commitment.objects.filter(period__startswith__lt=month_start).values("organisation")
@@ -129,10 +125,7 @@ def cap_change(
     project_id: UUID | None = None,
     token_id: UUID | None = None,
 ) -> Cap | None:
-    """Set the monthly spend cap of an organisation, a project or an API token in one currency; None removes the cap.
-
-    Accepted contracts are not affected.
-    """
+    """Set the monthly spend cap of an organisation, project or API token in one currency. None removes the cap."""
     cap = cap_set(
         organisation=organisation, amount=amount, currency=currency, now=now, project_id=project_id, token_id=token_id
     )
@@ -152,7 +145,7 @@ def cap_change(
 def profile_set(
     *, organisation: Organisation, legal_name: str, address: str, tax_id: str, actor: User, now: datetime
 ) -> BillingProfile:
-    """Set an organisation's billing address. Only an administrator can set the tax rate."""
+    """Set an organisation's billing address."""
     profile, _ = BillingProfile.objects.update_or_create(
         organisation=organisation, defaults={"legal_name": legal_name, "address": address, "tax_id": tax_id}
     )
@@ -227,11 +220,7 @@ def _lines_store(invoice: Invoice, draft: Draft) -> None:
 
 
 def _post(invoice: Invoice, draft: Draft, *, now: datetime) -> None:
-    """Post an invoice. The invoiced amount moves from accrued to receivable, and adjustments are posted to their own
-    accounts.
-
-    The carried remainder stays accrued.
-    """
+    # The carried remainder stays accrued.
     settled = subtract(draft.rounded.exact, draft.rounded.carried)
     adjusted = exact_sum(one.amount for one in draft.adjustments)
     amounts = {

@@ -1,4 +1,4 @@
-"""Records payments, and writes off debts."""
+"""Records payments and writes off debts."""
 
 from __future__ import annotations
 
@@ -34,10 +34,9 @@ def invoice_mark_paid(
     now: datetime,
     is_overpaid: bool = True,
 ) -> Invoice:
-    """Record a payment that did not go through the payment provider, such as a bank transfer.
+    """Record a payment made outside the payment provider, such as a bank transfer.
 
-    Raises Problem in the same cases as `invoice_payment_take`, and if it is unknown whether a card was charged for the
-    invoice.
+    Raises Problem like `invoice_payment_take`, and if it is unknown whether a card was charged for the invoice.
     """
     change_lock(invoice_id)
     return invoice_payment_take(
@@ -55,11 +54,10 @@ def invoice_payment_take(
     now: datetime,
     is_overpaid: bool = True,
 ) -> Invoice:
-    """Record a payment of an invoice. An excess over the open amount is added to the balance.
+    """Record a payment of an invoice. An excess over the open amount is added to the customer's balance.
 
-    A payment of a written-off invoice recovers bad debt; once fully recovered, the invoice is paid. A repeated
-    reference counts as the same payment. Raises Problem if nothing is open or if the provider refuses the receipt. If
-    `is_overpaid` is False, an amount above the open amount also raises Problem, because it is usually a typing error.
+    A repeated reference counts as the same payment. Raises Problem if nothing is open or the provider refuses the
+    receipt and, if `is_overpaid` is False, if the amount exceeds the open amount.
     """
     invoice = invoice_lock(invoice_id)
     reference = provider_of(invoice).receipt_check(invoice, amount=amount, reference=reference)
@@ -107,7 +105,6 @@ def _overpayment_check(invoice: Invoice, amount: Decimal) -> None:
 
 
 def _bad_debt(invoice: Invoice) -> Decimal:
-    """Return the part of the written-off amount that has not been paid since."""
     paid = Payment.objects.filter(
         organisation_id=invoice.organisation_id, idempotency_key__startswith=f"payment:{invoice.provider}:{invoice.id}:"
     ).aggregate(sum=Sum("amount"))["sum"]
@@ -130,10 +127,10 @@ def payment_record(
     actor: User | None,
     now: datetime,
 ) -> Payment:
-    """Record and post a payment. It settles the invoice, which must be locked, and an excess is added to the balance.
+    """Record and post a payment. An excess over the invoice's open amount is added to the customer's balance.
 
-    If no invoice is given, the whole payment is added to the balance. If the key was used before, the existing payment
-    is returned; Problem (409) is raised if its amount differs.
+    The invoice must be locked. If the key was used before, the existing payment is returned; Problem (409) is raised if
+    its amount differs.
     """
     chain_lock(organisation.id)
     known = _recorded_before(organisation, idempotency_key, amount, currency)
@@ -166,9 +163,6 @@ def payment_record(
 
 
 def _recorded_before(organisation: Organisation, key: str, amount: Decimal, currency: str) -> Payment | None:
-    """Return the payment recorded earlier with this key; None if there is none. Raises Problem (409) if its amount
-    differs.
-    """
     known = Payment.objects.filter(organisation=organisation, idempotency_key=key).first()
     if known is not None and (known.amount, known.currency) != (amount, currency):
         detail = f"The reference {known.reference!r} is already recorded for {money_exact_format(known.amount, known.currency)}."
@@ -177,7 +171,6 @@ def _recorded_before(organisation: Organisation, key: str, amount: Decimal, curr
 
 
 def _payment_post(payment: Payment, subject: str, *, settles: Decimal, recovers: Decimal) -> None:
-    """Post a payment to the ledger. `settles` goes to receivables, `recovers` to bad debt, and the rest to the balance."""
     transaction_post(
         organisation_id=payment.organisation_id,
         kind="payment",
@@ -197,7 +190,7 @@ def _payment_post(payment: Payment, subject: str, *, settles: Decimal, recovers:
 
 @transaction.atomic
 def invoice_write_off(*, invoice_id: UUID, reason: str, actor: User | None, now: datetime) -> Invoice:
-    """Write off the open amount of an invoice by moving it from receivable to bad debt.
+    """Move the open amount of an invoice from receivable to bad debt.
 
     Raises Problem if nothing is open, or if it is unknown whether a card was charged for the invoice.
     """

@@ -1,8 +1,6 @@
-"""Reduces the open amount of an invoice. Each reduction is a row, and the database compares the rows with the open
-amount.
+"""Reduces the open amount of an invoice.
 
-Locks are taken in this order: the organisation's chain, then the invoice. Issuing an invoice locks the chain too, so
-payments, credit notes and new invoices of one customer are serialised.
+Locks are taken in this order: the organisation's chain, then the invoice.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from apps.pricing.rating.decimals import subtract
 
 
 def invoice_lock(invoice_id: UUID) -> Invoice:
-    """Lock the organisation's chain, then the invoice. Return the invoice. Raises Invoice.DoesNotExist."""
+    """Lock the organisation's chain and the invoice. Return the invoice. Raises Invoice.DoesNotExist."""
     chain_lock(Invoice.objects.values_list("organisation_id", flat=True).get(pk=invoice_id))
     return (
         Invoice.objects.select_for_update(no_key=True, of=("self",)).select_related("organisation").get(pk=invoice_id)
@@ -30,11 +28,7 @@ def invoice_lock(invoice_id: UUID) -> Invoice:
 
 
 def change_lock(invoice_id: UUID) -> Invoice:
-    """Lock and return an invoice, so that its amount can be changed.
-
-    Raises Problem (409) if it is unknown whether a payment provider has charged the customer, because the payment of a
-    voided invoice would be lost.
-    """
+    """Lock and return an invoice. Raises Problem (409) if it is unknown whether the customer was charged."""
     invoice = invoice_lock(invoice_id)
     for provider in PROVIDERS.values():
         provider.change_check(invoice)
@@ -51,7 +45,7 @@ def settle(
     credit_note: CreditNote | None = None,
     final: InvoiceState = InvoiceState.PAID,
 ) -> None:
-    """Settle a locked invoice by `amount`. The amount must be above 0 and at most the open amount.
+    """Settle a locked invoice by `amount`, which must be above 0 and at most the open amount.
 
     If nothing stays open, the invoice's state becomes `final`.
     """
@@ -82,12 +76,12 @@ def event_write(invoice: Invoice, topic: str, *, now: datetime, **more: str) -> 
 
 
 def balance_of(organisation_id: UUID, currency: str) -> Decimal:
-    """Return the customer's balance: the amount paid or credited in excess of the invoices."""
+    """Return the amount that the customer has paid or been credited in excess of the invoices."""
     return subtract(Decimal(0), balances(organisation_id).get((AccountKind.PREPAID.value, currency), Decimal(0)))
 
 
 def balance_apply(invoice: Invoice, *, now: datetime) -> None:
-    """Settle a new invoice from the customer's balance, as far as the balance covers it."""
+    """Settle a new invoice from the customer's balance, as far as possible."""
     amount = min(balance_of(invoice.organisation_id, invoice.currency), invoice.open)
     if amount <= 0:
         return
@@ -96,7 +90,6 @@ def balance_apply(invoice: Invoice, *, now: datetime) -> None:
 
 
 def _balance_post(invoice: Invoice, amount: Decimal, act: str, now: datetime) -> None:
-    """Post an amount paid from the balance for an invoice. A negative amount restores the balance."""
     transaction_post(
         organisation_id=invoice.organisation_id,
         kind="balance",
@@ -110,9 +103,7 @@ def _balance_post(invoice: Invoice, amount: Decimal, act: str, now: datetime) ->
 
 
 def balance_restore(invoice: Invoice, amount: Decimal, *, now: datetime) -> None:
-    """Undo `balance_apply`, so that the whole invoice is open again. The invoice must be locked, and not settled in any
-    other way.
-    """
+    """Undo `balance_apply`. The invoice must be locked, and not settled in any other way."""
     _balance_post(invoice, amount.copy_negate(), "balance-back", now)
     Settlement.objects.create(invoice=invoice, kind=SettlementKind.BALANCE, amount=amount.copy_negate(), at=now)
     invoice.open = exact_sum([invoice.open, amount])

@@ -1,4 +1,4 @@
-"""Voids invoices that should not have been issued, so that their usage can be invoiced again."""
+"""Voids invoices that should not have been issued."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ from apps.invoicing.services.settling import balance_restore, change_lock, event
 
 @transaction.atomic
 def invoice_void(*, invoice_id: UUID, reason: str, actor: User | None, now: datetime) -> Invoice:
-    """Void an unpaid invoice with a credit note for its full amount. The next draft contains its usage again.
+    """Void an unpaid invoice with a credit note for the full amount. The usage can be invoiced again.
 
-    An amount paid from the balance is restored. To waive the usage, issue a credit note instead. Raises Problem if any
-    part of the invoice was settled other than from the balance, if the invoice is already void, or if it is unknown
+    Raises Problem if the invoice is already void, if it was settled other than from the balance, or if it is unknown
     whether a card was charged for it.
     """
     invoice = change_lock(invoice_id)
@@ -46,10 +45,7 @@ def invoice_void(*, invoice_id: UUID, reason: str, actor: User | None, now: date
 
 
 def _release(invoice: Invoice, note: CreditNote) -> None:
-    """Record that the usage rows were on this invoice, then delete their links to it.
-
-    The database allows the deletion only for voided invoices.
-    """
+    # The database allows the deletion of links only for voided invoices.
     claims = InvoicedUsage.objects.filter(line__invoice=invoice)
     ReleasedUsage.objects.bulk_create(
         ReleasedUsage(usage_id=usage, line_id=line, credit_note=note)
