@@ -93,9 +93,7 @@ def ledger_get(request: HttpRequest) -> dict[str, Any]:
 )
 @idempotent
 def ledger_check_create(request: HttpRequest) -> tuple[int, dict[str, Any]]:
-    """Requests a check of the whole ledger, which a worker runs. If a check is already waiting or running, returns that
-    check.
-    """
+    """Requests a check of the whole ledger by a worker. If a check is already waiting or running, that check is returned."""
     return 202, _check_out(check_start(request))
 
 

@@ -76,7 +76,7 @@ class BankTransfer:
         return reference.strip()[:120]
 
     def change_check(self, invoice: Invoice) -> None:
-        """Do nothing, because a bank transfer cannot be a pending charge."""
+        """Do nothing. With bank transfers, no charge can be pending."""
 
 
 # In order of precedence; bank transfer is the last, and always available.

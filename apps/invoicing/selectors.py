@@ -22,7 +22,7 @@ from apps.sales.selectors import ContractUsage, contract_usages
 
 @dataclass(frozen=True)
 class Month:
-    """The current month so far in one currency."""
+    """The figures of the current month so far, in one currency."""
 
     currency: str
     start: datetime
@@ -51,7 +51,7 @@ class Month:
 
 
 def month_so_far(*, organisation: Organisation, currency: str, now: datetime) -> Month:
-    """Return the current month so far in one currency."""
+    """Return the figures of the current month so far, in one currency."""
     start, end = month_of(now)
     spent = spending(organisation_id=organisation.id, currency=currency, now=now)
     rows = UsageRow.objects.filter(organisation=organisation, currency=currency)
@@ -87,7 +87,7 @@ def uninvoiced_of(organisation: Organisation) -> list[tuple[str, Decimal]]:
 
 
 def months_so_far(*, organisation: Organisation, currencies: Sequence[str], now: datetime) -> list[Month]:
-    """Return the current month in the first currency and in every other currency with activity."""
+    """Return the current month's figures in the first currency and in every other currency with activity."""
     found = [month_so_far(organisation=organisation, currency=code, now=now) for code in currencies]
     return [*found[:1], *(month for month in found[1:] if not month.is_empty)]
 
@@ -109,7 +109,7 @@ def invoices_of(organisation: Organisation) -> QuerySet[Invoice]:
 
 
 def invoices_with_state_name(invoices: QuerySet[Invoice]) -> QuerySet[Invoice]:
-    """Annotate invoices with `called`: "credited" if only credit notes settled the invoice; otherwise, the state."""
+    """Annotate invoices with `called`: the state or, if only credit notes settled the invoice, "credited"."""
     settled = Settlement.objects.filter(invoice=OuterRef("pk")).order_by()
     by_notes = Exists(settled) & ~Exists(settled.exclude(kind=SettlementKind.CREDIT_NOTE))
     called = Case(When(Q(state=InvoiceState.PAID) & by_notes, then=Value("credited")), default=F("state"))

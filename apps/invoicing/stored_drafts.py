@@ -36,7 +36,7 @@ Clock = Callable[[], datetime]
 
 
 class DraftStatus(NamedTuple):
-    """The newest draft of an invoice. `document` is a draft computed now, and `kept` is a stored draft.
+    """The newest draft of an invoice: `document` if computed now, `kept` if stored. Both are None if there is no draft.
 
     If a newer draft was requested, `asked_at` is the time of the request. `open` lists the currencies with something to
     invoice.

@@ -30,7 +30,10 @@ BILLING = requires(Scope.BILLING, roles=MONEY)
 
 
 class ScopedCapIn(RequestBody):
-    """A cap to set; null as `amount` removes the cap. The default currency is the currency of the price book in force."""
+    """A cap to set. If `amount` is null, the cap is removed.
+
+    The default currency is the currency of the price book in force.
+    """
 
     amount: Entered | None = None
     currency: Code | None = None
@@ -60,7 +63,9 @@ def ledger_chain(request: HttpRequest) -> StreamingHttpResponse:
 
 @router.get("/spend-caps", response=list[ScopedCapOut], operation_id="spend_cap_list", summary="Every spend cap")
 def spend_cap_list(request: HttpRequest) -> list[dict[str, Any]]:
-    """Lists the caps of the organisation, its projects and its API tokens, with the amounts used and held this month (UTC)."""
+    """Lists the caps of the organisation, its projects and its API tokens, with the amount used this month (UTC) and
+    the amount held.
+    """
     return _caps(organisation_get(request).id)
 
 

@@ -55,8 +55,6 @@ class DayRoot:
 
 
 class _Broken(Exception):
-    """Raised at the first mismatch, with the row that was changed."""
-
     def __init__(self, reason: str, row: object = "") -> None:
         super().__init__(reason)
         self.row = f"{row._meta.db_table} {row.pk}" if isinstance(row, Entry | UsageRow | Transaction) else str(row)
@@ -136,10 +134,6 @@ def _digest_again(row: UsageRow) -> str:
 
 
 def _difference(row: UsageRow, posted: Transaction, digest: str) -> str:
-    """Describe how the columns of a usage row contradict its stored digest or its transaction; empty if they agree.
-
-    `digest` is computed from the columns.
-    """
     if digest != row.payload_digest:
         return "it does not have its digest"
     try:
@@ -176,7 +170,6 @@ def _unlike(row: UsageRow, posted: Transaction, rating: Rating) -> str:
 
 
 def _commits_to(posted: Transaction, rows: list[UsageRow]) -> bool:
-    """Return whether a transaction's detail commits to exactly these rows."""
     if "rows" in posted.detail:
         digest = rows_digest((row.idempotency_key, row.payload_digest) for row in rows)
         return bool(posted.detail["rows"] == digest and posted.detail["count"] == len(rows))
@@ -185,9 +178,6 @@ def _commits_to(posted: Transaction, rows: list[UsageRow]) -> bool:
 
 
 def _stranger(posted: Transaction, rows: list[UsageRow]) -> tuple[str, object]:
-    """Find a row that the transaction does not commit to, or a row that is missing. Return a description and the
-    object.
-    """
     if "leaves" in posted.detail:
         leaves = leaves_of(posted.detail["leaves"])
         there = {leaf_of(row.idempotency_key, row.payload_digest): row for row in rows}
@@ -215,10 +205,9 @@ def _transactions(organisation_id: UUID, **only: Any) -> Iterator[Transaction]:
 
 
 def chain_verify(organisation_id: UUID) -> ChainReport:
-    """Recompute every balance, digest and hash of an organisation, reading all rows in one database snapshot.
+    """Recompute and compare every balance, digest and hash of an organisation, in one database snapshot.
 
-    The report names a row that was changed despite the database's guards. Transactions posted in the meantime are
-    ignored.
+    The report names the first row that does not match.
     """
     with one_instant():
         return _verified(organisation_id)
@@ -241,7 +230,6 @@ def _verified(organisation_id: UUID) -> ChainReport:
 
 
 def _end(walk: _Walk, head: Chain | None, roots: dict[int, ChainRoot]) -> None:
-    """Raise _Broken if the head, the roots or the usage rows go beyond the last transaction."""
     reached = walk.count, walk.head
     if ((head.sequence, head.hash) if head else (0, NOTHING)) != reached:
         walk.count += 1
@@ -257,7 +245,6 @@ def _end(walk: _Walk, head: Chain | None, roots: dict[int, ChainRoot]) -> None:
 
 
 def _day_ends(transactions: QuerySet[Transaction]) -> dict[date, Transaction]:
-    """Map each day (UTC) to its last transaction."""
     days = (
         transactions.order_by().annotate(day=TruncDate("at", tzinfo=UTC)).values("day").annotate(last=Max("sequence"))
     )
@@ -266,9 +253,7 @@ def _day_ends(transactions: QuerySet[Transaction]) -> dict[date, Transaction]:
 
 
 def day_roots(organisation_id: UUID, *, now: datetime, days: int = 14) -> list[DayRoot]:
-    """Return the roots of the most recent days with transactions, newest first. Missing roots of past days are stored
-    first.
-    """
+    """Return the roots of the most recent days with transactions, newest first. Missing roots of past days are stored."""
     roots_store(now=now, organisation_id=organisation_id)
     since = _today(now) - timedelta(days=days - 1)
     ends = _day_ends(Transaction.objects.filter(organisation_id=organisation_id, at__gte=since))
@@ -291,11 +276,7 @@ def _today(now: datetime) -> datetime:
 
 
 def roots_store(*, now: datetime, organisation_id: UUID | None = None) -> int:
-    """Store the missing roots of past days. Return the number of roots stored. Safe to repeat.
-
-    The scheduler calls this for all organisations. Code that shows or exports an organisation's roots must call it
-    first.
-    """
+    """Store the missing roots of past days. Return the number of roots stored."""
     stored = 0
     chains = Chain.objects.filter(sequence__gt=0).order_by("organisation_id")
     for chain in chains if organisation_id is None else chains.filter(organisation_id=organisation_id):
@@ -313,12 +294,9 @@ def roots_store(*, now: datetime, organisation_id: UUID | None = None) -> int:
 
 
 def chain_json(organisation_id: UUID, *, now: datetime) -> Iterator[str]:
-    """Yield an organisation's chain as a JSON document, in chunks. It contains everything needed to recompute every
-    hash.
+    """Yield an organisation's chain as a JSON document, in chunks.
 
-    Usage rows have a digest computed from their current columns, not the stored digest. `altered` names the row of the
-    first mismatch, as `chain_verify` does. The roots are read before the head, and the head before the transactions;
-    transactions posted in the meantime are left out.
+    Every usage row has a digest computed from its current columns. `altered` names the row of the first mismatch.
     """
     roots_store(now=now, organisation_id=organisation_id)
     roots = list(ChainRoot.objects.filter(organisation_id=organisation_id).order_by("day"))
@@ -344,7 +322,7 @@ def chain_json(organisation_id: UUID, *, now: datetime) -> Iterator[str]:
 
 
 def _text(document: dict[str, Any]) -> str:
-    """Return canonical JSON. Floats are accepted, so that an altered row is named rather than refused."""
+    # Floats are accepted so that an altered row is named and not refused.
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 

@@ -10,10 +10,7 @@ from django.db import connection, transaction
 
 @contextmanager
 def one_instant() -> Iterator[None]:
-    """A read-only context in which all statements see the same database snapshot.
-
-    Inside another transaction, the context has no effect.
-    """
+    """Open a read-only transaction in which all statements see the same snapshot. Has no effect inside another transaction."""
     if connection.in_atomic_block:
         yield
         return

@@ -1,7 +1,4 @@
-"""The ledger: double-entry, append-only, and hash-chained for each organisation. Positive amounts are debits.
-
-The ledger refers to contracts and leases by plain UUIDs, because their apps depend on this app.
-"""
+"""The ledger: double-entry, append-only, and hash-chained for each organisation. Positive amounts are debits."""
 
 from __future__ import annotations
 
@@ -16,7 +13,6 @@ from apps.registry.models import Project
 
 
 def _amount(**options: Any) -> models.DecimalField[Any, Any]:
-    """Return a field for exact amounts, with up to 32 digits before the decimal point and 40 after it."""
     return models.DecimalField(max_digits=72, decimal_places=40, **options)
 
 
@@ -41,7 +37,7 @@ class AccountKind(models.TextChoices):
 
 
 class Account(models.Model):
-    """An organisation's account in one currency. Its balance is the sum of its entries."""
+    """An organisation's account in one currency. The balance is the sum of the entries."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="accounts")
@@ -59,7 +55,7 @@ class Account(models.Model):
 
 
 class Chain(models.Model):
-    """The head of an organisation's transaction chain. Posting locks this row after all other locks."""
+    """The head of an organisation's transaction chain. Take all other locks before locking this row."""
 
     organisation = models.OneToOneField(Organisation, on_delete=models.PROTECT, primary_key=True, related_name="chain")
     sequence = models.BigIntegerField(default=0)
@@ -70,7 +66,7 @@ class Chain(models.Model):
 
 
 class Transaction(models.Model):
-    """A ledger transaction. Its entries sum to zero; a deferred trigger checks this at commit."""
+    """A ledger transaction. The entries sum to zero; a deferred trigger checks the sum at commit."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="ledger_transactions")
@@ -96,7 +92,7 @@ class Transaction(models.Model):
 
 
 class ChainRoot(models.Model):
-    """The head of the chain at the end of a day (UTC), stored after the day has ended."""
+    """The head of the chain at the end of a past day (UTC)."""
 
     id = models.BigAutoField(primary_key=True)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="chain_roots")
@@ -114,10 +110,9 @@ class ChainRoot(models.Model):
 
 
 class Entry(models.Model):
-    """One side of a transaction; the amount is never zero.
+    """One side of a transaction. The amount is never zero.
 
-    `number` counts the account's entries, and `balance` is their running sum; a trigger writes both. Therefore the
-    account's balance is one index lookup, however long the history is, and an altered entry contradicts its neighbours.
+    `number` is the entry's position in the account, and `balance` is the running sum. A trigger writes both columns.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -140,7 +135,7 @@ class Entry(models.Model):
 
 
 class HoldState(models.TextChoices):
-    """The state of a hold. Usage can be posted only against a pending hold. The other states are final."""
+    """The state of a hold. Usage can be posted only against a pending hold; the other states are final."""
 
     PENDING = "pending", "Pending"
     POSTED = "posted", "Posted"
@@ -149,11 +144,7 @@ class HoldState(models.TextChoices):
 
 
 class Hold(models.Model):
-    """The maximum cost of a contract, set aside on acceptance. Usage is posted against the hold.
-
-    `token` is the API token that accepted the contract. At `expires_at`, the remaining amount is released, whatever the
-    state of the contract.
-    """
+    """The maximum cost of a contract, set aside on acceptance. The remainder is released at `expires_at`."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="holds")
@@ -190,7 +181,7 @@ class Hold(models.Model):
 
 
 class HoldShare(models.Model):
-    """A project's share of a hold. It counts towards the project's own cap."""
+    """A project's share of a hold, which counts towards the project's own cap."""
 
     id = models.BigAutoField(primary_key=True)
     hold = models.ForeignKey(Hold, on_delete=models.PROTECT, related_name="shares")
@@ -213,11 +204,9 @@ class HoldShare(models.Model):
 
 
 class UsageRow(models.Model):
-    """The usage and cost of one lease. The row's key is unique, and the row never changes.
+    """The usage and cost of one lease. A row never changes.
 
-    The transaction's detail contains the digest of this row, or one digest of all rows that the transaction posted. A
-    trigger checks once per statement that each row and its transaction belong to the same organisation; foreign keys
-    would check row by row.
+    The transaction's detail contains the digest of the row, or one digest of all rows of the transaction.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -265,11 +254,9 @@ class UsageRow(models.Model):
 
 
 class UsageSum(models.Model):
-    """Sums of usage rows by contract, program and quarter-hour, for reports and contract pages.
+    """Sums of usage rows by contract, program and quarter-hour.
 
-    `recorded_at` and `occurred_at` are rounded down to the quarter-hour in UTC, because hours and days in every time
-    zone begin on a quarter-hour. A trigger adds each usage row to its sum. The reconciliation recomputes and compares
-    the sums.
+    `recorded_at` and `occurred_at` are rounded down to the quarter-hour in UTC. A trigger updates the sums.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -320,11 +307,10 @@ class UsageSum(models.Model):
 
 
 class Spend(models.Model):
-    """The usage in a calendar month (UTC), by project and by the API token that accepted the contract.
+    """The usage in a calendar month (UTC), by project and API token. A trigger updates the amounts.
 
-    A trigger adds each usage row, so that caps can be checked without reading a month of rows. The reconciliation
-    recomputes and compares the sums. A row counts in the month of its posting, clamped to the months in which its hold
-    existed, so that a jumping clock cannot hide usage from a cap.
+    A usage row counts in the month of its posting, clamped to the months in which the hold existed, so that a jumping
+    clock cannot hide usage from a cap.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -350,8 +336,7 @@ class Spend(models.Model):
 
 
 class Cap(models.Model):
-    """A spend cap: the most that an organisation, a project or an API token may spend in one currency per calendar
-    month (UTC).
+    """The most that an organisation, a project or an API token may spend in one currency in a calendar month (UTC).
 
     Usage and open holds both count. If a cap exists in one currency, nothing is accepted in a currency without a cap.
     """
@@ -382,14 +367,13 @@ class Cap(models.Model):
 
     @property
     def scope(self) -> str:
-        """The kind of object that the cap applies to: `organisation`, `project` or `token`."""
         if self.project_id is not None:
             return "project"
         return "organisation" if self.token_id is None else "token"
 
 
 class OutboxRow(models.Model):
-    """An outbox message, written in the same transaction as the change that it reports."""
+    """An outbox message, written in the same transaction as the reported change."""
 
     id = models.BigAutoField(primary_key=True)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="+")

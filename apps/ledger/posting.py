@@ -1,4 +1,4 @@
-"""Writes ledger transactions. Each is balanced, idempotent by key, and chained to the previous transaction."""
+"""Writes ledger transactions, which are balanced, idempotent by key, and chained."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ _FIRST = (
 
 
 def chain_lock(organisation_id: UUID) -> Chain:
-    """Lock the head of the organisation's chain until the transaction ends. Return the head, which is created if
-    missing.
-    """
+    """Lock and return the head of the organisation's chain. A missing head is created."""
     with connection.cursor() as cursor:
         cursor.execute(_HEAD, [organisation_id])
         row = cursor.fetchone()
@@ -51,11 +49,11 @@ def transaction_post(
     chain: Chain | None = None,
     is_new: bool = False,
 ) -> tuple[Transaction, bool]:
-    """Post entries that sum to zero; zero amounts are left out. Return (transaction, whether it is new).
+    """Post entries that sum to zero. Return (transaction, whether the transaction is new).
 
-    If the key was used before, the existing transaction is returned; Problem (409) is raised if its content differs.
-    Raises ValueError if the entries do not balance. Pass `chain` if the caller has just locked it. Pass `is_new` if the
-    key is known to be unused; the database rejects a used key.
+    If the key was used before, the existing transaction is returned. Raises Problem (409) if the existing content
+    differs, and ValueError if the entries do not balance. Pass `chain` only if the chain is locked, and `is_new` only
+    if the key is unused.
     """
     if not connection.in_atomic_block:
         raise database.TransactionManagementError("a posting belongs to the transaction of what caused it")
@@ -93,10 +91,7 @@ def transaction_new(
     now: datetime,
     chain: Chain,
 ) -> Transaction:
-    """Post balanced, non-zero entries under a new key. The caller must hold the chain's lock.
-
-    The database rejects a used key.
-    """
+    """Post balanced, non-zero entries under an unused key. The caller must hold the chain's lock."""
     content = _content(kind, idempotency_key, subject, currency, amounts, detail)
     posted = Transaction(
         id=identity(organisation_id, "transaction", idempotency_key),
@@ -124,7 +119,7 @@ VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 
 
 def _insert(posted: Transaction) -> None:
-    """Insert a transaction's row with SQL, because `Model.save` takes four times as long."""
+    # Model.save takes four times as long as this SQL.
     values: list[Any] = [
         posted.id,
         posted.organisation_id,
@@ -143,9 +138,6 @@ def _insert(posted: Transaction) -> None:
 
 
 def _known(organisation_id: UUID, idempotency_key: str, content: dict[str, Any]) -> Transaction | None:
-    """Return the transaction that already has this key; None if there is none. Raises Problem (409) if its content
-    differs.
-    """
     known = Transaction.objects.filter(organisation_id=organisation_id, idempotency_key=idempotency_key).first()
     if known is not None and _content_of(known) != content:
         detail = f"The key {idempotency_key!r} was already used for another posting."
@@ -160,7 +152,6 @@ INSERT INTO ledger_outboxrow (organisation_id, topic, payload, created_at) VALUE
 
 
 def _chain(chain: Chain, posted: Transaction, currency: str, moved: Mapping[AccountKind, Decimal]) -> None:
-    """Write the remaining rows of a new transaction: its entries, the new head of the chain, and the outbox message."""
     organisation_id = posted.organisation_id
     _entries_write(posted, moved, currency)
     failpoint("ledger.entries")
@@ -186,7 +177,7 @@ def _chain(chain: Chain, posted: Transaction, currency: str, moved: Mapping[Acco
 
 
 def hash_of(previous: str, organisation_id: UUID, sequence: int, at: datetime, content: dict[str, Any]) -> str:
-    """Return the SHA-256 hash over the previous hash and a transaction's content."""
+    """Return the SHA-256 hash of the previous hash and a transaction's content."""
     stamp = at.astimezone(UTC).isoformat(timespec="microseconds")
     return digest_of(
         {"previous": previous, "organisation": str(organisation_id), "sequence": sequence, "at": stamp, **content}
@@ -221,7 +212,7 @@ def _content_of(posted: Transaction) -> dict[str, Any]:
 
 
 def entries_text(posted: Transaction) -> dict[str, str]:
-    """Return a transaction's entries in the form that is hashed: a mapping of "<account> <currency>" to the amount."""
+    """Return a transaction's entries as they are hashed: a mapping of "<account> <currency>" to the amount."""
     return {f"{kind} {currency}": decimal_text(amount) for (kind, currency), amount in entries_of(posted).items()}
 
 
@@ -239,10 +230,7 @@ WHERE account.organisation_id = %s AND account.currency = %s ORDER BY account.ki
 
 
 def _entries_write(posted: Transaction, moved: Mapping[AccountKind, Decimal], currency: str) -> None:
-    """Insert the entries. If their accounts exist, this is one statement; missing accounts are created first.
-
-    The caller must hold the chain's lock.
-    """
+    # The caller must hold the chain's lock.
     if _entries_insert(posted, moved, currency) == len(moved):
         return
     there = set(Entry.objects.filter(transaction=posted).values_list("account__kind", flat=True))

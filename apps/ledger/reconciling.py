@@ -1,4 +1,4 @@
-"""Compares metered usage, stored rating steps and posted amounts in each currency."""
+"""Compares usage, rating steps and posted amounts in each currency."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ NOTHING = Decimal(0)
 
 @dataclass(frozen=True)
 class Reconciliation:
-    """The result of a reconciliation, with a sentence for each difference and the state of the chain.
+    """The result of a reconciliation, with a sentence for each difference.
 
-    The metered, rated and posted sums of each currency must be equal. `rows` is the number of usage rows.
+    The metered, rated and posted sums of each currency should be equal. `rows` is the number of usage rows.
     """
 
     rows: int
@@ -39,7 +39,7 @@ class Reconciliation:
 
 
 def amounts_differ(words: str, left: Mapping[str, Decimal], right: Mapping[str, Decimal]) -> list[str]:
-    """Return a sentence, such as "<words> is 0.01 EUR", for each currency in which two sums differ."""
+    """Return a sentence for each currency in which the two sums differ. Each sentence starts with `words`."""
     return [
         f"{words} is {decimal_text(subtract(left.get(code, NOTHING), right.get(code, NOTHING)))} {code}"
         for code in sorted(left.keys() | right.keys())
@@ -48,7 +48,7 @@ def amounts_differ(words: str, left: Mapping[str, Decimal], right: Mapping[str, 
 
 
 def reconcile(organisation_id: UUID) -> Reconciliation:
-    """Compare the metered, rated and posted amounts. Any difference raises an alarm."""
+    """Compare the metered, rated and posted amounts. A difference raises an alarm."""
     count, metered, rated, differences = _rows(organisation_id)
     entries = Entry.objects.filter(transaction__organisation_id=organisation_id).order_by()
     # Credit notes take income back by postings of their own; what usage posted stays what it was.
@@ -68,11 +68,6 @@ def reconcile(organisation_id: UUID) -> Reconciliation:
 
 
 def _rows(organisation_id: UUID) -> tuple[int, Amounts, Amounts, list[str]]:
-    """Compare every usage row with its rating steps.
-
-    Return the number of rows, the sums of their amounts by currency, the sums of their rating steps by currency, and
-    the differences.
-    """
     count, differences = 0, []
     metered: defaultdict[str, Decimal] = defaultdict(Decimal)
     rated: defaultdict[str, Decimal] = defaultdict(Decimal)
@@ -84,7 +79,6 @@ def _rows(organisation_id: UUID) -> tuple[int, Amounts, Amounts, list[str]]:
 
 
 def _rated(row: UsageRow, rated: defaultdict[str, Decimal]) -> list[str]:
-    """Return the differences between a row and its rating steps. Adds the steps' amount to `rated`."""
     rating = Rating.from_json(row.rating)
     result, name, differences = rating.steps[-1].result, f"usage {row.idempotency_key}", []
     code = str(rating.currency)
@@ -138,9 +132,6 @@ GROUP BY hold.contract_id, hold.posted HAVING hold.posted <> coalesce(sum(used.a
 
 
 def _kept_differences(organisation_id: UUID) -> list[str]:
-    """Compare the stored sums (months, quarter-hours and holds) with the usage rows. Return a sentence for each
-    difference.
-    """
     found = []
     for sql, sentence in (
         (_SPEND_DIFFERS, "the month of {} does not hold the sum of its usage in {}"),

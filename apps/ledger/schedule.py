@@ -1,4 +1,4 @@
-"""The ledger's periodic tasks. They run hourly and are safe to repeat, so an outage delays work but never skips it."""
+"""The ledger's periodic tasks, which run hourly and are safe to repeat."""
 
 from celery.schedules import crontab
 

@@ -38,7 +38,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Spending:
-    """The spending in the current month: the posted usage, and the amounts that open holds set aside."""
+    """The amount used in the current month, and the amount set aside by open holds."""
 
     used: Decimal
     held: Decimal
@@ -46,12 +46,11 @@ class Spending:
 
     @property
     def committed(self) -> Decimal:
-        """The sum of the used and held amounts. It counts towards the cap."""
         return exact_sum([self.used, self.held])
 
 
 def month_of(now: datetime) -> tuple[datetime, datetime]:
-    """Return the calendar month (UTC) that contains `now`: its start, and the start of the next month."""
+    """Return the start of the calendar month (UTC) that contains `now`, and the start of the next month."""
     start = now.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     return start, (start + timedelta(days=32)).replace(day=1)
 
@@ -82,11 +81,7 @@ FROM unnest(%(currencies)s::text[], %(projects)s::uuid[], %(tokens)s::uuid[]) WI
 
 
 def spendings(*, organisation_id: UUID, scopes: Sequence[Scope], now: datetime) -> list[Spending]:
-    """Return the amounts used this month and still held, for each scope.
-
-    Posting moves money from a hold to usage, so a single statement reads both amounts in one snapshot. Usage that a
-    fast clock posted to a later month counts too.
-    """
+    """Return two amounts for each scope: what was used this month, and what is still held."""
     values: dict[str, Any] = {
         "organisation": organisation_id,
         "month": month_of(now)[0].date(),
@@ -105,15 +100,13 @@ def spendings(*, organisation_id: UUID, scopes: Sequence[Scope], now: datetime) 
 def spending(
     *, organisation_id: UUID, currency: str, now: datetime, project_id: UUID | None = None, token_id: UUID | None = None
 ) -> Spending:
-    """Return the spending of the organisation, a project or an API token in one currency. See `spendings`."""
+    """Return the spending of the organisation, a project or an API token in one currency."""
     (found,) = spendings(organisation_id=organisation_id, scopes=[Scope(currency, project_id, token_id)], now=now)
     return found
 
 
 def spending_of_all(*, organisation_id: UUID, first: str, now: datetime) -> list[Spending]:
-    """Return the organisation's spending in the `first` currency, and in every other currency with usage or holds this
-    month.
-    """
+    """Return the organisation's spending in the `first` currency and in every other currency with usage or holds."""
     spent = Spend.objects.filter(organisation_id=organisation_id, month__gte=month_of(now)[0].date())
     held = Hold.objects.filter(organisation_id=organisation_id, state=HoldState.PENDING)
     others = {*spent.values_list("currency", flat=True).distinct(), *held.values_list("currency", flat=True).distinct()}
@@ -137,10 +130,7 @@ def caps_like(organisation_id: UUID, *, project_id: UUID | None = None, token_id
 
 
 def caps_of(organisation_id: UUID) -> list[Cap]:
-    """Return all caps: first the organisation's own caps, then those of projects, then those of API tokens.
-
-    Caps of projects and API tokens are sorted by name. Caps of the same scope are sorted by currency.
-    """
+    """Return all caps: first those of the organisation, then of projects, then of API tokens."""
     # Most organisations have none of projects or tokens: then a join would cost more than it finds.
     rows = Cap.objects.filter(organisation_id=organisation_id).prefetch_related("project", "token")
     order = ["organisation", "project", "token"]
@@ -152,7 +142,7 @@ def _scope_name(cap: Cap) -> tuple[str, str]:
 
 
 def balance_of(organisation_id: UUID, kind: AccountKind, currency: str) -> Decimal:
-    """Return an account's balance, read from its last entry; 0 if it has no entries."""
+    """Return an account's balance; 0 if the account has no entries."""
     entries = Entry.objects.filter(
         account__organisation_id=organisation_id, account__kind=kind, account__currency=currency
     )
@@ -161,9 +151,7 @@ def balance_of(organisation_id: UUID, kind: AccountKind, currency: str) -> Decim
 
 
 def moved(organisation_id: UUID, keys: Iterable[str], kind: AccountKind) -> Decimal:
-    """Return the sum of the entries that these postings made on one kind of account. All entries must be in one
-    currency.
-    """
+    """Return the sum of the entries that these postings made in accounts of one kind. All entries must be in one currency."""
     entries = Entry.objects.filter(
         transaction__organisation_id=organisation_id, transaction__idempotency_key__in=list(keys), account__kind=kind
     )
@@ -176,10 +164,7 @@ def hold_of(contract_id: UUID) -> Hold | None:
 
 
 def executions_sum() -> Sum:
-    """Return an aggregate that sums the executions of usage rows.
-
-    Rows that charge for a whole contract or a late release name no program, so their executions are not counted.
-    """
+    """Return an aggregate that sums the executions of usage rows. Rows that name no program are not counted."""
     return Sum("quantity", filter=~Q(program_digest="") & Q(billed_operations__gt=0), default=0)
 
 
@@ -189,7 +174,7 @@ def usage_of(contract_id: UUID) -> QuerySet[UsageRow]:
 
 
 def balances(organisation_id: UUID) -> dict[tuple[str, str], Decimal]:
-    """Return the balances of all the organisation's accounts by (account kind, currency)."""
+    """Return the balances of the organisation's accounts by (account kind, currency)."""
     last = Entry.objects.filter(account=OuterRef("pk")).order_by("-number").values("balance")[:1]
     rows = Account.objects.filter(organisation_id=organisation_id).annotate(last=Subquery(last))
     return {(row.kind, row.currency): row.last or Decimal(0) for row in rows}

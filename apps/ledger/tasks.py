@@ -15,5 +15,5 @@ def store_roots() -> int:
 
 @shared_task(name="apps.ledger.tasks.expire_holds", queue="default")
 def expire_holds() -> int:
-    """Release the rest of expired holds."""
+    """Release the remainder of expired holds."""
     return holds_expire_due(now=timezone.now())

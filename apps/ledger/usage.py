@@ -1,4 +1,4 @@
-"""Usage as the ledger records it, and the digests that distinguish a repetition from a conflict."""
+"""Usage as the ledger records it, with digests."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ from apps.pricing.rating import Rating
 
 @dataclass(frozen=True)
 class Usage:
-    """The usage of a lease and its price. If `lease_id` is None, the unused volume of a contract and its price.
+    """The rated usage of a lease or, if `lease_id` is None, the unused volume of a contract.
 
-    `operations` and `cycles` are totals over the executions in the rating. `occurred_from` and `occurred_to` are the
-    start and the end of the device time. The idempotency key is unique in the organisation. `token_id` is the API token
-    that requested the work.
+    `operations` and `cycles` are totals over all executions. `occurred_from` and `occurred_to` are the start and the
+    end of the device time. `token_id` is the API token that requested the work.
     """
 
     organisation_id: UUID
@@ -41,10 +40,8 @@ class Usage:
 
     @cached_property
     def digest(self) -> str:
-        """Return the digest of the usage: SHA-256 over all its fields, equal to `digest_of(payload_of(its columns))`.
-
-        The serialised text of the rating is reused, because thousands of rows in a batch may share one rating.
-        """
+        # Must equal digest_of(payload_of(self.columns())). The serialised rating is reused because thousands of rows
+        # may share one rating.
         token = "" if self.token_id is None else f',"token":"{self.token_id}"'
         text = (
             f'{{"contract":"{self.contract_id}","cycles":{self.cycles},"from":"{stamp(self.occurred_from)}",'
@@ -55,7 +52,7 @@ class Usage:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def columns(self) -> dict[str, Any]:
-        """Return the columns of the usage's row, except `created_at` and the transaction."""
+        """Return the columns of the usage row, except `created_at` and the transaction."""
         return {
             "id": identity(self.organisation_id, "usage", self.idempotency_key),
             "organisation_id": self.organisation_id,
@@ -82,7 +79,7 @@ class Usage:
 
 
 def payload_of(columns: dict[str, Any]) -> dict[str, Any]:
-    """Return the content that a usage row's digest covers. `token_id` is left out if it is not set."""
+    """Return the content that a usage row's digest covers."""
     told = {
         "contract": str(columns["contract_id"]),
         "lease": str(columns["lease_id"]),
@@ -100,20 +97,17 @@ def payload_of(columns: dict[str, Any]) -> dict[str, Any]:
 
 
 def rows_digest(rows: Iterable[tuple[str, str]]) -> str:
-    """Return the SHA-256 digest of the sorted lines "<key> <payload digest>". A batch's transaction commits to it."""
+    """Return the SHA-256 digest of the sorted lines "<key> <payload digest>"."""
     return hashlib.sha256(b"".join(_lines(rows))).hexdigest()
 
 
 def leaf_of(key: str, digest: str) -> str:
-    """Return the SHA-256 digest of the line "<key> <payload digest>", which identifies a row and its content."""
+    """Return the SHA-256 digest of the line "<key> <payload digest>"."""
     return rows_digest([(key, digest)])
 
 
 def digest_and_leaves(rows: Iterable[tuple[str, str]]) -> tuple[str, str]:
-    """Return `rows_digest` of the rows, and their leaves in the order of the keys: 32 bytes each, together as base64.
-
-    The leaves identify a row of the batch that was rewritten together with its own digest.
-    """
+    """Return the digest of the rows, and the base64 text of all leaves (32 bytes each, sorted by key)."""
     lines = _lines(rows)
     leaves = b"".join([hashlib.sha256(line).digest() for line in lines])
     return hashlib.sha256(b"".join(lines)).hexdigest(), base64.b64encode(leaves).decode()
@@ -124,11 +118,11 @@ def _lines(rows: Iterable[tuple[str, str]]) -> list[bytes]:
 
 
 def leaves_of(text: str) -> list[str]:
-    """Return the leaves that `digest_and_leaves` encoded, in hexadecimal."""
+    """Decode a base64 text of leaves. Return the leaves in hexadecimal."""
     packed = base64.b64decode(text).hex()
     return [packed[at : at + 64] for at in range(0, len(packed), 64)]
 
 
 def stamp(instant: datetime) -> str:
-    """Format a time as the ledger does: ISO 8601 in UTC, to the microsecond."""
+    """Format a time as ISO 8601 in UTC, to the microsecond."""
     return (instant if instant.tzinfo is UTC else instant.astimezone(UTC)).isoformat("T", "microseconds")

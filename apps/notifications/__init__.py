@@ -1,1 +1,1 @@
-"""Notifications to customers: webhooks, budget alerts and notices."""
+"""Notifies customers by webhooks, budget alerts and notices."""

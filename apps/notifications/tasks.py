@@ -13,7 +13,7 @@ from apps.notifications.webhooks.delivering import deliveries_offer, delivery_se
 
 @shared_task(name="apps.notifications.tasks.webhooks_send", queue="webhooks", ignore_result=True)
 def webhooks_send() -> None:
-    """Claim the webhook messages that are due, and queue a task for each message."""
+    """Claim the due webhook messages, and queue a task for each message."""
     deliveries_offer(now=timezone.now(), send=_webhook_enqueue)
 
 

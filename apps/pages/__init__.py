@@ -1,3 +1,1 @@
-"""Pages that belong to no single app: the landing page, the dashboard and the documents. Also the parts that all pages
-share.
-"""
+"""The landing page, the dashboard, the documents, and the parts that all pages share."""

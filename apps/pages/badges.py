@@ -1,6 +1,4 @@
-"""Badges: a word with a colour and usually an icon. The word is always shown, so the meaning never depends on colour
-alone.
-"""
+"""Badges. A badge is a word with a colour and usually an icon."""
 
 from __future__ import annotations
 
@@ -82,7 +80,7 @@ KINDS: dict[str, Badge] = {
 
 
 def render(kind: str, label: str = "") -> SafeString:
-    """Return the badge of a kind. An unknown kind gets a neutral badge that shows the kind itself."""
+    """Return the badge of a kind. An unknown kind gets a neutral badge that shows the name of the kind."""
     known = KINDS.get(str(kind).replace("_", " ").lower(), Badge(str(kind), _PLAIN))
     symbol = SafeString("")
     if known.icon:

@@ -1,12 +1,9 @@
-"""Copy buttons: template tags that show a value together with a button that copies it.
+"""Copy buttons: template tags that show a value with a button that copies it.
 
-    {% copy share_url "Copy the link" %}             only the button, next to a value that the page already shows
-    {% digest program.digest %}                      the first 12 characters, the full value as title, and the button
-    {% identifier contract.pk %}                     the same for an id, with its first 8 characters
-    {% snippet "takt verify invoice.json" %}         a command, code or secret in its own box, with the button
-
-The script static/js/takt.js, which every page loads, copies the value, shows a tick, and announces "Copied" to screen
-readers. Without JavaScript the buttons are hidden, and the value can be selected as text.
+{% copy share_url "Copy the link" %}             only the button
+{% digest program.digest %}                      the first 12 characters of a digest
+{% identifier contract.pk %}                     the first 8 characters of an id
+{% snippet "takt verify invoice.json" %}         a command, code or secret in a box
 """
 
 from __future__ import annotations
@@ -18,27 +15,22 @@ DIGEST_LENGTH, IDENTIFIER_LENGTH = 12, 8  # characters that tell one value from 
 
 
 def copy(value: object, label: str = "Copy") -> SafeString:
-    """{% copy token "Copy the token" %}: a button that copies `value`; `label` is its name for screen readers."""
+    """{% copy token "Copy the token" %}: a button that copies `value`. `label` is the button's name for screen readers."""
     return _component("copy", value=str(value), label=label)
 
 
 def digest(value: str | None, length: int = DIGEST_LENGTH, label: str = "Copy the whole digest") -> SafeString:
-    """{% digest program.digest %}: the first characters, the full digest as title, and a copy button; "-" if there is
-    no digest.
-    """
+    """{% digest program.digest %}: the start of a digest and a copy button; "-" if there is no digest."""
     return _component("digest", value=value, short=(value or "")[:length], label=label)
 
 
 def identifier(value: object, label: str = "Copy the whole ID") -> SafeString:
-    """{% identifier contract.pk %}: the first characters of an id, the full id as title, and a copy button."""
+    """{% identifier contract.pk %}: the start of an id and a copy button."""
     return digest("" if value is None else str(value), IDENTIFIER_LENGTH, label)
 
 
 def snippet(text: object, title: str = "Command line", label: str = "") -> SafeString:
-    """{% snippet command "Command line" %}: text in a box with a copy button. `title` names the box for screen readers.
-
-    A list is shown with one item per line.
-    """
+    """{% snippet command "Command line" %}: text in a box with a copy button. A list is shown with one item per line."""
     lines = [str(line) for line in text] if isinstance(text, list | tuple) else [str(text)]
     return _component("snippet", text="\n".join(lines), title=title, label=label or f"Copy: {title}")
 

@@ -1,4 +1,4 @@
-"""The overview page of a member: the organisation's figures, its newest objects and the next step."""
+"""The overview page of a member."""
 
 from __future__ import annotations
 
@@ -56,11 +56,6 @@ def dashboard(organisation: Organisation, *, now: datetime) -> dict[str, Any]:
 
 
 def _spending(organisation: Organisation, now: datetime) -> list[Spending]:
-    """Return the amounts used and held this month in each currency. The currency of the price book in force comes
-    first.
-
-    The list is empty if no price book is in force.
-    """
     try:
         book = book_in_force(at=now)
     except Problem:
@@ -69,13 +64,11 @@ def _spending(organisation: Organisation, now: datetime) -> list[Spending]:
 
 
 def _recent_models(organisation: Organisation) -> list[Model]:
-    """Return the newest models."""
     newest = models_list(organisation=organisation).order_by("-created_at")
     return list(newest[:RECENT])
 
 
 def _steps(organisation: Organisation, *, has_model: bool) -> list[Step]:
-    """Return the six steps, each marked as done or not. The first that is not done is marked as the next step."""
     done_job = jobs_of(organisation, state=JobState.DONE).exists()
     steps = [
         ("Upload a model", "An ONNX file or a sample.", "registry:model_upload", has_model),

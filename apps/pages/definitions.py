@@ -1,4 +1,4 @@
-"""Definitions of words, read from the table in docs/reference/glossary.md. The `?` next to a figure shows them."""
+"""Definitions of terms, read from docs/reference/glossary.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HEAD = {"word", "---"}
 
 @dataclass(frozen=True)
 class Definition:
-    """A word: its name, its anchor in the glossary, and its meaning in plain text."""
+    """A term with its anchor in the glossary and its meaning in plain text."""
 
     name: str
     slug: str
@@ -24,7 +24,6 @@ class Definition:
 
 @lru_cache(maxsize=1)
 def _terms() -> dict[str, Definition]:
-    """Return the definitions in the glossary by slug. The file ships with the code, so it is read only once."""
     found: dict[str, Definition] = {}
     table = GLOSSARY.read_text(encoding="utf-8").partition("\n## ")[0]
     for line in table.splitlines():
@@ -37,7 +36,7 @@ def _terms() -> dict[str, Definition]:
 
 
 def find(term: str) -> Definition | None:
-    """Return the definition of a word, found by its name or slug; None if the glossary does not contain it."""
+    """Return the definition of a term, found by name or slug; None if the glossary does not contain the term."""
     return _terms().get(slugify(term))
 
 

@@ -1,4 +1,4 @@
-"""Personal settings: the saved filters of lists."""
+"""Saved filters of lists."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from apps.accounts.models import Organisation
 
 
 class SavedFilter(models.Model):
-    """A named filter of a list. It belongs to one person in one organisation.
+    """A named filter of a list, which belongs to one person in one organisation.
 
-    `page` is the URL name of the list, such as "dispatch:job_list". `query` is the filter as a URL's query string.
+    `page` is the URL name of the list, such as "dispatch:job_list". `query` is the filter as a query string.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

@@ -1,4 +1,4 @@
-"""The links in the side bar and in the search, for each role."""
+"""The navigation links for each role."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from django.urls import NoReverseMatch, reverse
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry of the navigation. It is marked as current on pages whose address begins with `prefix` or one of `more`.
+    """A navigation entry, marked as current on pages whose address begins with `prefix` or a prefix in `more`.
 
-    Typing `g` and then `key` opens the page (static/js/keys.js).
+    Typing `g` and then `key` opens the page.
     """
 
     label: str
@@ -93,7 +93,6 @@ HELP = (Entry("Documents", "book", "docs", "/docs", key="d"),)
 
 
 def _links(entries: tuple[Entry, ...], path: str) -> list[Link]:
-    """Return links for the entries whose pages exist in this installation, with the current page marked."""
     links = []
     for entry in entries:
         try:
@@ -106,7 +105,7 @@ def _links(entries: tuple[Entry, ...], path: str) -> list[Link]:
 
 
 def groups(*, path: str, is_member: bool, is_platform_admin: bool) -> list[tuple[str, list[Link]]]:
-    """Return the groups of links in the side bar, each with its heading. A group without links is left out."""
+    """Return (heading, links) for each group in the side bar. Groups without links are left out."""
     chosen = [("Build and run", BUILD), ("Money", MONEY)] if is_member else []
     if is_platform_admin:
         chosen.append(("Administration", ADMINISTRATION if is_member else (*ADMINISTRATION, PROCESSORS)))
@@ -116,9 +115,7 @@ def groups(*, path: str, is_member: bool, is_platform_admin: bool) -> list[tuple
 
 
 def pages_of(*, is_member: bool, is_owner: bool, is_platform_admin: bool, is_person: bool = True) -> list[Link]:
-    """Return the pages that the search can find by name: all that the caller may open, including pages not in the side
-    bar.
-    """
+    """Return every page that the caller may open, including pages that are not in the side bar."""
     entries = [*HELP]
     if is_person:
         entries += PERSONAL

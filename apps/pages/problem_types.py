@@ -1,4 +1,4 @@
-"""The problem codes, read from the document that explains them. Each code has a page at /problems/<code>."""
+"""The problem codes, read from the document that explains them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ROW = re.compile(r"^\| `(?P<code>[a-z0-9-]+)` \| (?P<status>[^|]+) \| (?P<meani
 
 @dataclass(frozen=True)
 class ProblemType:
-    """A problem code: the HTTP statuses that it occurs with, its meaning, and what to do."""
+    """A problem code with its HTTP statuses, its meaning, and what to do."""
 
     code: str
     status: str
@@ -23,7 +23,6 @@ class ProblemType:
 
     @property
     def title(self) -> str:
-        """The code in words, such as "Spend cap" for `spend-cap`."""
         return self.code.replace("-", " ").capitalize()
 
 

@@ -1,6 +1,6 @@
-"""Saved filters of lists. A person can save the current filter under a name, select it again and delete it.
+"""Saved filters of lists.
 
-To give a list saved filters, add a line to PAGES, and put `{% saved_filters "dispatch:job_list" %}` below its filter
+To give a list saved filters, add a line to PAGES, and put `{% saved_filters "dispatch:job_list" %}` below the filter
 bar.
 """
 
@@ -34,7 +34,7 @@ QUERY_LENGTH = 500  # the column's
 
 
 def query_of(page: str, data: Mapping[str, str]) -> str:
-    """Return the filter that a URL's parameters set, as a query string in a fixed order; empty if no filter is set."""
+    """Return the filter in a URL's parameters as a query string in a fixed order; empty if no filter is set."""
     values = {name: str(data.get(name, "")).strip() for name in PAGES[page]}
     return urlencode({name: value for name, value in values.items() if _is_usable(value)})
 
@@ -55,9 +55,7 @@ def filters_of(*, organisation: Organisation, user: User, page: str) -> list[Sav
 
 
 def filters_shown(*, organisation: Organisation, user: User, page: str, data: Mapping[str, str]) -> dict[str, Any]:
-    """Return the context for templates/components/saved_filters.html: the saved filters, and the filter that `data`
-    sets.
-    """
+    """Return the context for templates/components/saved_filters.html."""
     rows, query = filters_of(organisation=organisation, user=user, page=page), query_of(page, data)
     saved = [{"pk": row.pk, "name": row.name, "query": row.query, "url": filter_url(page, row.query)} for row in rows]
     return {"saved": saved, "query": query, "page": page, "is_saved": any(row.query == query for row in rows)}
@@ -68,8 +66,8 @@ def filter_save(
 ) -> SavedFilter:
     """Save a filter under a name. A filter with the same name is replaced.
 
-    Raises Problem (422) if the list has no filters to save, no filter is set, the name is empty or invalid, or there
-    are too many filters.
+    Raises Problem (422) if the list has no saved filters, no filter is set, the name is invalid, or there are too many
+    filters.
     """
     if page not in PAGES:
         raise Problem(422, "No such list", "This list has no filters to save.", kind="filter")
@@ -104,9 +102,7 @@ def filter_save(
 
 
 def filter_delete(*, organisation: Organisation, user: User, pk: UUID) -> SavedFilter:
-    """Delete one of the person's own filters. Return the deleted filter. Raises Http404 if it belongs to another
-    person.
-    """
+    """Delete and return one of the person's own filters. Raises Http404 if the filter belongs to another person."""
     found = SavedFilter.objects.filter(organisation=organisation, user=user, pk=pk).first()
     if found is None:
         raise Http404

@@ -1,4 +1,4 @@
-"""URLs of the pages that belong to no single app. They have no namespace."""
+"""URLs of the pages that belong to no single app."""
 
 from django.urls import URLPattern, URLResolver, path
 

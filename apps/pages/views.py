@@ -25,11 +25,7 @@ RESULTS = 10  # hits of each kind on the page of results
 
 @login_not_required
 def home(request: HttpRequest) -> HttpResponse:
-    """The start page.
-
-    It is the landing page for visitors, the overview for members, and the platform page for administrators who have no
-    organisation.
-    """
+    """Show the landing page, the overview or the platform page, according to the caller's role."""
     if not request.user.is_authenticated:
         return render(request, "pages/landing.html")
     principal = principal_get(request)
@@ -42,7 +38,7 @@ def home(request: HttpRequest) -> HttpResponse:
 
 @login_not_required
 def documents(request: HttpRequest) -> HttpResponse:
-    """The page that lists the documents or, for a query, the search results."""
+    """Show the list of documents or, for a query, the search results."""
     query = request.GET.get("q", "").strip()[:200]
     hits = papers.search(query) if query else []
     return render(request, "pages/documents.html", {"query": query, "hits": hits, "sections": papers.sections()})
@@ -50,7 +46,7 @@ def documents(request: HttpRequest) -> HttpResponse:
 
 @login_not_required
 def document(request: HttpRequest, name: str) -> HttpResponseBase:
-    """The page of a document. An old address redirects to the new one. Pictures in documents are served here too."""
+    """Show a document, redirect from an old address, or send a picture."""
     found = papers.documents().get(name)
     if found is None:
         return _elsewhere(name)
@@ -79,7 +75,7 @@ def _elsewhere(name: str) -> HttpResponseBase:
 
 @login_not_required
 def search(request: HttpRequest) -> HttpResponse:
-    """The search page for everything that the caller may open. Visitors who are not signed in find no objects."""
+    """Show the search page. Visitors find no objects."""
     query = Query.read(request.GET.get("q", ""))
     groups = everything_search(query, principal=_principal(request), limit=RESULTS)
     return render(request, "pages/search.html", {"query": query.text, "groups": groups})
@@ -87,7 +83,7 @@ def search(request: HttpRequest) -> HttpResponse:
 
 @login_not_required
 def search_palette(request: HttpRequest) -> HttpResponse:
-    """The search results that are suggested below the search box while a person types."""
+    """Show the results below the search box while a person types."""
     query = Query.read(request.GET.get("q", ""))
     groups = everything_search(query, principal=_principal(request))
     values = {"query": query.text, "groups": groups, "count": sum(len(group.hits) for group in groups)}
@@ -100,7 +96,7 @@ def _principal(request: HttpRequest) -> Principal | None:
 
 @require_POST
 def filter_save(request: HttpRequest) -> HttpResponse:
-    """Save the filter of a list under a name. If the filter is refused, the form keeps the name."""
+    """Save the filter of a list under a name."""
     values = {name: request.POST.get(name, "") for name in ("page", "name", "query")}
     organisation = organisation_get(request)
     try:
@@ -125,7 +121,7 @@ def filter_delete(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @login_not_required
 def problem_type(request: HttpRequest, code: str) -> HttpResponse:
-    """The page that a problem's `type` links to: what the code means, and what to do."""
+    """Show what a problem code means, and what to do."""
     found = problem_types().get(code)
     if found is None:
         raise Http404

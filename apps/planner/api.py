@@ -37,10 +37,10 @@ BUILD = requires(Scope.BUILD, roles=ENGINEERING)
 
 
 class PlanIn(RequestBody):
-    """The requirements for a plan, as exact decimals. A field that is omitted sets no requirement.
+    """The requirements for a plan, as exact decimals. An omitted field sets no requirement.
 
-    Times are in seconds, and the accuracy is a share from 0 to 1. `until` is the deadline for all items, including the
-    wait for free devices; the default is the end of a quote's default window.
+    Times are in seconds, and the accuracy is a share from 0 to 1. `until` is the deadline for all items; the default is
+    the end of a quote's default window.
     """
 
     version_id: UUID | None = Field(default=None, description="A model version; its alternatives are also candidates.")
@@ -77,7 +77,7 @@ class PlanIn(RequestBody):
 class PlanOut(Schema):
     """A plan. Fractions are written as "3/4", and amounts with all their digits.
 
-    `candidates` starts with the candidate that best meets the objective. `chosen` is null if no candidate is feasible.
+    `candidates` starts with the best candidate. `chosen` is null if no candidate is feasible.
     """
 
     id: UUID

@@ -1,4 +1,4 @@
-"""The candidates for a task: its models on every pool, with the state of each program and evaluation."""
+"""The candidates for a task: models on pools, with programs and evaluations."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Values = Sequence[dict[str, Any]]  # [{"name", "dtype", "shape"}]
 
 @dataclass(frozen=True)
 class CandidateRow:
-    """A candidate: a model in one precision on one pool. `run` is the newest request to evaluate it.
+    """A candidate: a model in one precision on one pool. `run` is the newest evaluation request.
 
-    `problem` says why the metric cannot evaluate the program's outputs; it is empty if the metric can evaluate them.
+    `problem` says why the metric cannot evaluate the program's outputs. It is empty if evaluation is possible.
     """
 
     deployment: Deployment
@@ -45,21 +45,15 @@ class CandidateRow:
 
     @property
     def bound_text(self) -> str:
-        """The proven bound on the score, as text; empty if there is no evaluation."""
         one = self.evaluation
         return "" if one is None else score_format_of(one.metric).text(Fraction(one.lower_bound))
 
     @property
     def is_open(self) -> bool:
-        """Whether an evaluation is queued or running."""
         return self.run is not None and self.run.finished_at is None
 
     @property
     def can_be_evaluated(self) -> bool:
-        """Whether an evaluation can be requested.
-
-        The program must be compiled and suit the metric. It must have no evaluation, finished or under way.
-        """
         return self.program is not None and self.evaluation is None and not self.is_open and not self.problem
 
 
@@ -70,12 +64,7 @@ def tasks_of(organisation: Organisation) -> QuerySet[Task]:
 
 
 def sizes_fitting(wanted: Values, given: Values) -> dict[str, int] | None:
-    """Return the sizes of variable dimensions with which the inputs `wanted` accept a data set's items; None if no
-    sizes do.
-
-    The inputs must have the same names, unless the program and the data set have one input each. The item's shape may
-    lack a leading 1.
-    """
+    """Return sizes of variable dimensions with which the inputs `wanted` accept the items `given`; None if no sizes fit."""
     shapes = {value["name"]: list(value["shape"]) for value in given}
     if len(wanted) == 1 and len(shapes) == 1:
         shapes = {wanted[0]["name"]: next(iter(shapes.values()))}
@@ -87,9 +76,6 @@ def sizes_fitting(wanted: Values, given: Values) -> dict[str, int] | None:
 
 
 def _shape_fits(own: list[Any], item: list[int], sizes: dict[str, int]) -> bool:
-    """Return whether an item's shape fits an input's shape. Adds the sizes of the input's variable dimensions to
-    `sizes`.
-    """
     if len(item) == len(own) - 1 and (own[0] == 1 or isinstance(own[0], str)):
         item = [1, *item]
     if len(item) != len(own):
@@ -103,7 +89,7 @@ def _shape_fits(own: list[Any], item: list[int], sizes: dict[str, int]) -> bool:
 def versions_of(task: Task) -> list[ModelVersion]:
     """Return the model versions that the task names.
 
-    If it names none, return the newest version of every model that accepts the data set's items.
+    If the task names none, return the newest version of every model that accepts the data set's items.
     """
     present = versions_present().filter(organisation_id=task.organisation_id)
     if task.versions:
@@ -120,15 +106,15 @@ def metric_of(task: Task) -> Metric:
 
 
 def metric_title(task: Task) -> str:
-    """Return the metric's title as evaluations store it. It includes the name of the output if the task names one."""
+    """Return the metric's title as evaluations store it, including the task's output, if any."""
     return metric_of(task).title + (f" of {task.output}" if task.output else "")
 
 
 def output_of(task: Task, program: Program) -> str:
-    """Return the name of the output to evaluate: the output that the task names, if it names one.
+    """Return the name of the output to evaluate.
 
-    Otherwise, return the first output with one score per class. If the program has no such output, return its first
-    output.
+    If the task names none, return the first output with one score per class. If there is no such output, return the
+    first.
     """
     if task.output:
         return task.output
@@ -138,10 +124,9 @@ def output_of(task: Task, program: Program) -> str:
 
 
 def evaluations_of(task: Task, *, with_items: bool = True) -> dict[tuple[str, bool], Evaluation]:
-    """Return the platform's evaluations with the task's data and metric, by (program digest, whether the pool is a
-    host).
+    """Return evaluations with the task's data and metric, by (program digest, whether the pool is a host).
 
-    The answers (`items`) are large; with `with_items` set to False, they are not loaded.
+    With `with_items` set to False, the answers (`items`) are not loaded.
     """
     data = task.data_set
     rows = (
@@ -190,7 +175,6 @@ def rows_of(task: Task) -> list[CandidateRow]:
 
 
 def _fitting_programs(task: Task, versions: Sequence[ModelVersion]) -> list[Program]:
-    """Return the programs of these versions that accept the items of the task's data set."""
     return [p for p in programs_of_versions([one.pk for one in versions]) if fits(p, task.data_set)]
 
 
@@ -210,9 +194,7 @@ def _row(
 
 
 def unjudgeable(task: Task, program: Program) -> str:
-    """Return the reason why the metric cannot evaluate the program's outputs; empty if it can. The program need not
-    have run.
-    """
+    """Return why the metric cannot evaluate the program's outputs. Return an empty string if evaluation is possible."""
     name, metric = output_of(task, program), metric_of(task)
     shapes = {one["name"]: [1, *one["shape"]] for one in program.outputs}
     dtypes = {one["name"]: one["dtype"] for one in program.outputs}
@@ -231,10 +213,7 @@ def unjudgeable(task: Task, program: Program) -> str:
 
 @dataclass(frozen=True)
 class MissingProgram:
-    """A program that a pool lacks. It can be compiled for the pool's processor with these sizes of variable dimensions.
-
-    `failed` is the last compile if it failed. A failed compile is not repeated automatically.
-    """
+    """A program that a pool lacks. `failed` is the last compile, if that compile failed."""
 
     version: ModelVersion
     target: str
@@ -244,7 +223,7 @@ class MissingProgram:
 
 
 def missing_of(task: Task) -> list[MissingProgram]:
-    """Return the float32 and int8 programs that the processors on offer lack and that are not being compiled."""
+    """Return the float32 and int8 programs that the offered processors lack and that are not being compiled."""
     versions = versions_of(task)
     programs = _fitting_programs(task, versions)
     newest = {
@@ -264,7 +243,6 @@ def missing_of(task: Task) -> list[MissingProgram]:
 
 
 def _lacking(versions: Sequence[ModelVersion], programs: list[Program]) -> Iterator[tuple[ModelVersion, str, str]]:
-    """Yield (version, target, precision) for each float32 or int8 program that a pool lacks."""
     offered = [pool for pool in pools() if pool.processor is not None]
     for version in versions:
         for pool in offered:
@@ -279,6 +257,5 @@ def compiles_open(task: Task) -> int:
 
 
 def _compiles(versions: Sequence[ModelVersion]) -> list[CompileJob]:
-    """Return the compiles of these versions, oldest first."""
     rows = CompileJob.objects.filter(model_version__in=versions).select_related("model_version")
     return list(rows.order_by("created_at"))

@@ -1,4 +1,4 @@
-"""Computes from the timetable when a candidate would finish if it were accepted now."""
+"""Computes when a candidate would finish if it were accepted now."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ from apps.timetable.selectors import Room
 class Timetables:
     """The free time of every pool, read once for all candidates.
 
-    A candidate is placed as if its quote were accepted now, under the limits of its class: within the task's window or,
-    if there is no room, within the longest window of a quote. `without` is a contract that accepting the plan would
-    end; its reservations count as free time.
+    `without` is a contract that accepting the plan would end; the contract's reservations count as free time.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Pure functions that describe in words how several programs process an item."""
+"""Describes in words how several programs process an item."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.planner.solver.types import Narrowed
 def combination_sentences(
     kind: str, names: Sequence[str], levels: Sequence[str | Decimal], shares: Sequence[str | Fraction]
 ) -> list[str]:
-    """Return one sentence for each fallback of a cascade, and one sentence for an ensemble. A single program has none.
+    """Return one sentence for each fallback of a cascade, and one sentence for an ensemble.
 
     `levels` are the confidence thresholds of a cascade. `shares` are upper bounds on the share of items that fall back.
     Both are from 0 to 1.
@@ -42,6 +42,5 @@ def narrowed_sentence(one: Narrowed) -> str:
 
 
 def _percent(share: str | Decimal | Fraction) -> str:
-    """Format a share as a percentage, with two decimal places or, if it is a whole number, none."""
     places = 0 if (Fraction(share) * 100).denominator == 1 else 2
     return figures.percent_format(share, places)

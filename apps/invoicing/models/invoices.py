@@ -69,7 +69,7 @@ class InvoiceCounter(models.Model):
 
 
 class InvoiceState(models.TextChoices):
-    """The state of an invoice. The first three states are unpaid."""
+    """The state of an invoice. In the first three states, the invoice is unpaid."""
 
     ISSUED = "issued", "Issued"
     OVERDUE = "overdue", "Overdue"

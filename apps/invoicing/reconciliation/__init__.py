@@ -64,7 +64,7 @@ class FullReconciliation:
 
 
 def reconcile_all(organisation: Organisation) -> FullReconciliation:
-    """Reconcile all of an organisation's amounts, read in one database snapshot. Every difference is a sentence."""
+    """Reconcile all of an organisation's amounts, read in one database snapshot. Differences are described in sentences."""
     with one_instant():
         return _reconciled(organisation)
 

@@ -31,7 +31,7 @@ NAMED: tuple[tuple[type[Quote | Contract], str], ...] = (
 
 
 def contract_differences(organisation_id: UUID) -> list[str]:
-    """Return a sentence for each difference in the organisation's quotes, contracts, standing requests and commitments."""
+    """Return a sentence for each difference found in the quotes, contracts, standing requests and commitments."""
     found = []
     for quote in Quote.objects.filter(organisation_id=organisation_id).order_by("created_at", "id").iterator(AT_ONCE):
         found += _quote_compared(quote)

@@ -18,7 +18,7 @@ Key = tuple[str, UUID | None]  # a grant, and the invoice that used it; None for
 
 
 def grant_differences(organisation_id: UUID, postings: Postings) -> list[str]:
-    """Return a sentence for each difference in the organisation's credits."""
+    """Return a sentence for each difference found in the organisation's credits."""
     used: defaultdict[Key, Decimal] = defaultdict(Decimal)
     for use in CreditUse.objects.filter(grant__organisation_id=organisation_id).order_by("at", "id"):
         key = (str(use.grant_id), use.invoice_id)

@@ -31,7 +31,7 @@ LINE_FIGURES = {"amount": "amount", "share": "share", "quantity": "executions"}
 
 
 def invoice_differences(organisation_id: UUID, postings: Postings) -> list[str]:
-    """Return a sentence for each difference in the organisation's invoices."""
+    """Return a sentence for each difference found in the organisation's invoices."""
     lines: dict[UUID, list[InvoiceLine]] = {}
     for line in InvoiceLine.objects.filter(invoice__organisation_id=organisation_id).order_by("invoice_id", "number"):
         lines.setdefault(line.invoice_id, []).append(line)

@@ -25,7 +25,7 @@ from apps.pricing.rating import exact_sum
 
 
 def note_differences(organisation_id: UUID, postings: Postings) -> list[str]:
-    """Return a sentence for each difference in the organisation's credit notes."""
+    """Return a sentence for each difference found in the organisation's credit notes."""
     settlements = Settlement.objects.filter(credit_note__organisation_id=organisation_id).order_by()
     settled: dict[UUID | None, Decimal] = dict(settlements.values_list("credit_note").annotate(sum=Sum("amount")))
     notes = CreditNote.objects.filter(organisation_id=organisation_id).order_by("number")

@@ -17,7 +17,7 @@ TOPIC = "invoice.reminder"
 
 
 def reminder_differences(organisation_id: UUID, postings: Postings) -> list[str]:
-    """Return a sentence for each difference in the organisation's reminders."""
+    """Return a sentence for each difference found in the organisation's reminders."""
     messages = _messages(organisation_id)
     settled = _settled(organisation_id, postings)
     found = []

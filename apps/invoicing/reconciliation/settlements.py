@@ -21,7 +21,7 @@ BY_INVOICE = {
 
 
 def settlement_differences(organisation_id: UUID, postings: Postings) -> list[str]:
-    """Return a sentence for each difference in the organisation's payments and settlements."""
+    """Return a sentence for each difference found in the organisation's payments and settlements."""
     rows = Settlement.objects.filter(invoice__organisation_id=organisation_id).order_by()
     by_payment: dict[UUID | None, Decimal] = dict(
         rows.exclude(payment=None).values_list("payment").annotate(sum=Sum("amount"))

@@ -26,7 +26,7 @@ SHOWS = {
 
 
 def fact_differences(organisation_id: UUID, postings: Postings) -> list[str]:
-    """Return a sentence for each difference in the organisation's payment events."""
+    """Return a sentence for each difference found in the organisation's payment events."""
     facts = StripeFact.objects.filter(invoice__organisation_id=organisation_id).select_related("invoice").order_by("id")
     found = []
     for fact in facts:

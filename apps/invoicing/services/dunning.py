@@ -67,7 +67,10 @@ def payment_failed(*, invoice_id: UUID, reason: str, now: datetime) -> Invoice:
 
 @transaction.atomic
 def invoice_collect(*, invoice_id: UUID, actor: User | None, now: datetime) -> Invoice:
-    """Send an overdue invoice to collection, which ends the reminders. Raises Problem before the last reminder."""
+    """Send an overdue invoice to collection, which ends the reminders.
+
+    Raises Problem unless the invoice is overdue and the last reminder has been sent.
+    """
     invoice = invoice_lock(invoice_id)
     if invoice.state != InvoiceState.OVERDUE or invoice.reminders < len(schedule()):
         raise Problem(

@@ -50,8 +50,8 @@ def invoice_issue(
 ) -> Invoice:
     """Issue the invoice for all uninvoiced usage before `until` (by default, now).
 
-    The default currency is the first with something to invoice. Raises Problem if there is nothing to invoice or, with
-    `carry`, if the total is below the currency's smallest unit.
+    The default currency is the first with something to invoice. Raises Problem if there is nothing to invoice. With
+    `carry`, also raises Problem if the total is below the currency's smallest unit.
     """
     # The chain serialises invoices of one organisation and postings of usage, so no usage is missed.
     chain_lock(organisation.id)

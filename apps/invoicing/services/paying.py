@@ -36,7 +36,7 @@ def invoice_mark_paid(
 ) -> Invoice:
     """Record a payment made outside the payment provider, such as a bank transfer.
 
-    Raises Problem like `invoice_payment_take`, and if it is unknown whether a card was charged for the invoice.
+    Raises Problem in the same cases as `invoice_payment_take`, or if it is unknown whether a card was charged.
     """
     change_lock(invoice_id)
     return invoice_payment_take(
@@ -57,7 +57,7 @@ def invoice_payment_take(
     """Record a payment of an invoice. An excess over the open amount is added to the customer's balance.
 
     A repeated reference counts as the same payment. Raises Problem if nothing is open or the provider refuses the
-    receipt and, if `is_overpaid` is False, if the amount exceeds the open amount.
+    receipt. If `is_overpaid` is False, also raises Problem if the amount exceeds the open amount.
     """
     invoice = invoice_lock(invoice_id)
     reference = provider_of(invoice).receipt_check(invoice, amount=amount, reference=reference)
@@ -129,8 +129,8 @@ def payment_record(
 ) -> Payment:
     """Record and post a payment. An excess over the invoice's open amount is added to the customer's balance.
 
-    The invoice must be locked. If the key was used before, the existing payment is returned; Problem (409) is raised if
-    its amount differs.
+    The invoice must be locked. If the key was used before, the existing payment is returned. Raises Problem (409) if
+    the existing payment has another amount.
     """
     chain_lock(organisation.id)
     known = _recorded_before(organisation, idempotency_key, amount, currency)

@@ -103,7 +103,7 @@ def _balance_post(invoice: Invoice, amount: Decimal, act: str, now: datetime) ->
 
 
 def balance_restore(invoice: Invoice, amount: Decimal, *, now: datetime) -> None:
-    """Undo `balance_apply`. The invoice must be locked, and not settled in any other way."""
+    """Undo `balance_apply`. The invoice must be locked, and must not be settled in any other way."""
     _balance_post(invoice, amount.copy_negate(), "balance-back", now)
     Settlement.objects.create(invoice=invoice, kind=SettlementKind.BALANCE, amount=amount.copy_negate(), at=now)
     invoice.open = exact_sum([invoice.open, amount])

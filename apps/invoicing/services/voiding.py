@@ -20,8 +20,8 @@ from apps.invoicing.services.settling import balance_restore, change_lock, event
 def invoice_void(*, invoice_id: UUID, reason: str, actor: User | None, now: datetime) -> Invoice:
     """Void an unpaid invoice with a credit note for the full amount. The usage can be invoiced again.
 
-    Raises Problem if the invoice is already void, if it was settled other than from the balance, or if it is unknown
-    whether a card was charged for it.
+    Raises Problem if the invoice is already void, if any part was settled other than from the balance, or if it is
+    unknown whether a card was charged.
     """
     invoice = change_lock(invoice_id)
     if invoice.state == InvoiceState.VOID:

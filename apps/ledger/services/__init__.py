@@ -1,4 +1,4 @@
-"""Changes to the ledger. Every function runs in the transaction of the event that it records."""
+"""Changes to the ledger. Each change belongs to the transaction of the event that it records."""
 
 from apps.ledger.services.caps import CapMissing, CapReached, cap_check, cap_in, cap_set
 from apps.ledger.services.holds import HOLD_GRACE, hold_place, hold_place_locked, hold_release, holds_expire_due

@@ -1,4 +1,4 @@
-"""Spend caps of organisations, projects and API tokens. They are enforced before money is spent, when a hold is placed."""
+"""Spend caps of organisations, projects and API tokens, enforced when a hold is placed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CAPS_PAGE = "/portal/caps"
 
 
 class CapReached(Problem):
-    """Raised if a spend cap would be exceeded. `errors` names the cap in a form that programs can read."""
+    """Raised if a spend cap would be exceeded. `errors` names the cap."""
 
     def __init__(self, *, cap: Cap, committed: Decimal, amount: Decimal) -> None:
         free = max(subtract(cap.amount, committed), Decimal(0))
@@ -46,9 +46,7 @@ class CapReached(Problem):
 
 
 class CapMissing(Problem):
-    """Raised if caps are set, but none in the currency of the price. The limit in that currency is unknown, so the
-    request is refused.
-    """
+    """Raised if there are caps, but none in the currency of the price."""
 
     def __init__(self, *, caps: Sequence[Cap], currency: str) -> None:
         one, has = caps[0], " and ".join(cap.currency for cap in caps)
@@ -71,9 +69,9 @@ def _whose(cap: Cap) -> str:
 
 
 def cap_in(caps: Mapping[str, Cap], *, currency: str) -> Cap | None:
-    """Return the cap that applies to prices in a currency; None if no caps are set.
+    """Return the cap in a currency; None if `caps` is empty.
 
-    `caps` holds the caps of one scope by currency. Raises CapMissing if it has caps, but none in this currency.
+    Raises CapMissing if `caps` has only caps in other currencies.
     """
     if caps and currency not in caps:
         raise CapMissing(caps=list(caps.values()), currency=currency)
@@ -92,7 +90,7 @@ def cap_set(
 ) -> Cap | None:
     """Set the monthly cap of the organisation, a project or an API token in one currency. None removes the cap.
 
-    Accepted contracts stay unchanged. Raises ValueError if both a project and a token are given.
+    Raises ValueError if both a project and a token are given.
     """
     if project_id is not None and token_id is not None:
         raise ValueError("a cap is a project's or a token's, not both")
@@ -119,12 +117,10 @@ def cap_check(
     token_id: UUID | None = None,
     caps: Sequence[Cap] | None = None,
 ) -> None:
-    """Check whether spending another `amount` would exceed a cap this month. The caller must hold the organisation's
-    lock.
+    """Check that spending another `amount` would not exceed a cap this month.
 
-    `shares` divides the amount among projects. `token_id` is the API token that accepts the quote. Pass `caps` if the
-    caller has just read the organisation's caps. Raises CapReached if a cap would be exceeded, and CapMissing if caps
-    are set only in other currencies.
+    The caller must hold the organisation's lock. `shares` divides the amount among projects. Raises CapReached, or
+    CapMissing if caps are set only in other currencies.
     """
     every = caps_of(organisation_id) if caps is None else caps
     for (project_id, key_id), rows in groupby(every, lambda cap: (cap.project_id, cap.token_id)):
@@ -148,9 +144,6 @@ def cap_check(
 def _asked(
     project_id: UUID | None, key_id: UUID | None, amount: Decimal, shares: Mapping[UUID, Decimal], token_id: UUID | None
 ) -> Decimal | None:
-    """Return the part of the amount that counts towards the caps of a project, a token or the organisation; None if
-    nothing counts.
-    """
     if project_id is not None:
         return shares.get(project_id)
     if key_id is not None:

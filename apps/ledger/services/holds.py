@@ -1,4 +1,4 @@
-"""Two-phase holds. The maximum cost is set aside, usage is posted against it, and the rest is released."""
+"""Two-phase holds: the maximum cost is set aside, usage is posted, and the remainder is released."""
 
 from __future__ import annotations
 
@@ -37,9 +37,8 @@ def hold_place(
 ) -> Hold:
     """Set aside the maximum cost of a contract. Safe to repeat with the same key and content. Raises CapReached.
 
-    The amount belongs to `project_id`, or is divided by `shares`, a mapping of projects to amounts. Any remainder
-    belongs to no project. The caps of the projects and of the API token apply in addition to the organisation's cap. At
-    `expires_at`, the rest is released.
+    The amount belongs to `project_id`, or to several projects: `shares` maps projects to amounts. The remainder is
+    released at `expires_at`.
     """
     # Holds of one organisation are placed one after another, or two could each see room under the cap.
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation_id)
@@ -71,10 +70,7 @@ def hold_place_locked(
     expires_at: datetime | None = None,
     caps: Sequence[Cap] | None = None,
 ) -> Hold:
-    """Do the same as `hold_place`, for a caller that already holds the organisation's lock.
-
-    Pass `caps` if the caller has just read the organisation's caps.
-    """
+    """Do the same as `hold_place`. The caller must hold the organisation's lock."""
     parts = _parts(amount, project_id, shares)
     known = Hold.objects.filter(organisation_id=organisation_id, idempotency_key=idempotency_key).first()
     if known is not None:
@@ -113,7 +109,6 @@ def hold_place_locked(
 
 
 def _parts(amount: Decimal, project_id: UUID | None, shares: Mapping[UUID, Decimal] | None) -> dict[UUID, Decimal]:
-    """Return the amounts by project. Raises ValueError if the shares add up to more than the amount."""
     if shares:
         if project_id is not None or exact_sum(shares.values()) > amount:
             raise ValueError(f"shares {dict(shares)} of a hold must sum to at most {amount}")
@@ -127,20 +122,19 @@ def _shares_of(hold: Hold) -> dict[UUID, Decimal]:
 
 @transaction.atomic
 def hold_release(*, contract_id: UUID, now: datetime) -> Hold:
-    """Release the rest of a contract's hold. Safe to repeat."""
+    """Release the remainder of a contract's hold. Safe to repeat."""
     hold = Hold.objects.select_for_update().get(contract_id=contract_id)
     return _close(hold, HoldState.RELEASED, now)
 
 
 def holds_expire_due(*, now: datetime, limit: int = 200) -> int:
-    """Release the rest of expired holds, each in its own transaction. Return the number of holds released."""
+    """Release the remainder of expired holds. Return the number of holds released."""
     due = Hold.objects.filter(state=HoldState.PENDING, expires_at__lte=now).order_by("expires_at")
     return sum(_expire(hold_id, now) for hold_id in list(due.values_list("pk", flat=True)[:limit]))
 
 
 @transaction.atomic
 def _expire(hold_id: UUID, now: datetime) -> bool:
-    """Release one expired hold. Return False if it is already closed, or if another process is posting to it."""
     hold = Hold.objects.select_for_update(skip_locked=True).filter(pk=hold_id, state=HoldState.PENDING).first()
     if hold is None:
         return False
@@ -159,7 +153,6 @@ def _close(hold: Hold, state: HoldState, now: datetime) -> Hold:
 
 
 def _move(hold: Hold, verb: str, amount: Decimal, now: datetime) -> None:
-    """Post that `amount` moved from the wallet to the held amounts. A negative amount moves back."""
     transaction_post(
         organisation_id=hold.organisation_id,
         kind=f"hold.{verb}",

@@ -1,4 +1,4 @@
-"""Corrects the ledger. A posting is never changed; a correction reverses it with a second posting."""
+"""Reverses ledger transactions."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def transaction_reverse(
     now: datetime,
     amounts: Mapping[AccountKind, Decimal] | None = None,
 ) -> tuple[Transaction, bool]:
-    """Reverse a transaction, or only `amounts` of it. Safe to repeat. Return (reversal, whether it is new).
+    """Reverse a transaction, or only `amounts`. Return (reversal, whether the reversal is new). Safe to repeat.
 
-    Raises Problem (409) for a reversal, and for postings of holds or usage, which must be corrected with a credit.
+    Raises Problem (409) for a reversal and for postings of holds or usage.
     """
     posted = Transaction.objects.get(organisation_id=organisation_id, pk=transaction_id)
     if posted.kind.startswith(BOUND) or posted.kind.endswith(".reverse"):

@@ -1,8 +1,4 @@
-"""Writes usage rows with binary COPY.
-
-In text format, the server would parse each row's rating character by character, which takes as long as the rest of the
-work for the row.
-"""
+"""Writes usage rows with binary COPY, which spares the server from parsing text."""
 
 from __future__ import annotations
 
@@ -71,7 +67,6 @@ def rows_write(fresh: Sequence[Usage], transaction_id: UUID, now: datetime) -> N
 
 
 def _row(usage: Usage, organisation: bytes, common: bytes) -> bytes:
-    """Encode one row, with its fields in the order of COLUMNS."""
     rating, key, operations = usage.rating, usage.idempotency_key.encode(), _whole(usage.operations)
     billed, priced = rating.billed_operations, rating.text.encode()
     fixed = _FIXED(
@@ -114,7 +109,6 @@ def _row(usage: Usage, organisation: bytes, common: bytes) -> bytes:
 
 
 def _instant(instant: datetime) -> int:
-    """Return the microseconds from the database's epoch to a time."""
     return (instant - _EPOCH) // _MICROSECOND
 
 
@@ -124,28 +118,22 @@ def _uuid(value: UUID | None) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _text(text: str) -> bytes:
-    """Encode a text. Results are cached, because many rows share a program digest, model name, class or currency."""
     data = text.encode()
     return _LENGTH(len(data)) + data
 
 
 def _whole(number: int) -> bytes:
-    """Encode a whole number as `numeric`."""
     return _numeric(number, 0, 0)
 
 
 def _exact(amount: Decimal) -> bytes:
-    """Encode an amount as `numeric`, with all its digits."""
     whole, _, places = decimal_text(amount).partition(".")
     missing = -len(places) % 4
     return _numeric(int(whole + places) * 10**missing, (len(places) + missing) // 4, len(places))
 
 
 def _numeric(number: int, behind: int, places: int) -> bytes:
-    """Encode a number as `numeric`.
-
-    `behind` is the number of four-digit groups after the decimal point. `places` is the number of decimals to display.
-    """
+    # `behind` is the number of four-digit groups after the decimal point.
     sign = _MINUS if number < 0 else 0
     number, groups = abs(number), []
     while number:

@@ -1,4 +1,4 @@
-"""Records usage once and permanently, and posts it against its hold. Each batch is one transaction."""
+"""Records usage permanently, and posts the price against the hold."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ from apps.pricing.rating.decimals import subtract
 
 @dataclass
 class _Held:
-    """A locked hold, with the changes that the batch makes to it."""
-
     id: UUID
     contract_id: UUID
     amount: Decimal
@@ -37,7 +35,7 @@ class _Held:
 
 @dataclass(frozen=True)
 class Posted:
-    """The result of a batch: its transaction, and the numbers of new and repeated rows.
+    """The result of a batch: the transaction, and the numbers of new and repeated rows.
 
     The transaction is None if every row was already recorded.
     """
@@ -49,10 +47,10 @@ class Posted:
 
 @transaction.atomic
 def usage_post(usage: Usage, *, now: datetime) -> tuple[UsageRow, bool]:
-    """Record the usage of a lease, and post its price against the contract's hold. Return (row, whether it is new).
+    """Record the usage of a lease, and post the price against the hold. Return (row, whether the row is new).
 
     Safe to repeat with the same key and content. Raises Problem (409) if the content differs, or if the price exceeds
-    what is left of the hold.
+    the remainder of the hold.
     """
     posted = _post([usage], now)
     if posted.transaction is None:
@@ -63,12 +61,10 @@ def usage_post(usage: Usage, *, now: datetime) -> tuple[UsageRow, bool]:
 
 @transaction.atomic
 def usage_post_batch(usages: Sequence[Usage], *, now: datetime) -> Posted:
-    """Record usage in one transaction. The usage can be of several contracts, but only of one organisation and in one
-    currency.
+    """Record usage of one organisation in one currency. Usage that is already recorded is skipped.
 
-    The transaction's detail contains the digests of the rows, so the hash chain covers them. Usage that is already
-    recorded or repeated in the batch is skipped. Raises Problem (409), and records nothing, if a key has different
-    content or an amount exceeds what is left of a hold.
+    Raises Problem (409) and records nothing if a key has conflicting content or an amount exceeds the remainder of a
+    hold.
     """
     return _post(usages, now)
 
@@ -109,7 +105,6 @@ def _post(usages: Sequence[Usage], now: datetime) -> Posted:
 
 
 def _by_key(usages: Iterable[Usage]) -> dict[str, Usage]:
-    """Return the usage by key, without repetitions. Raises Problem (409) if two usages with the same key differ."""
     asked: dict[str, Usage] = {}
     for usage in usages:
         first = asked.setdefault(usage.idempotency_key, usage)
@@ -126,9 +121,6 @@ WHERE organisation_id = %s AND idempotency_key = ANY(%s) ORDER BY idempotency_ke
 
 
 def _fresh(organisation_id: UUID, asked: Mapping[str, Usage]) -> list[Usage]:
-    """Return the usage that is not recorded yet. Raises Problem (409) if a key is already recorded with different
-    content.
-    """
     with connection.cursor() as cursor:
         cursor.execute(_KNOWN, [organisation_id, list(asked)])
         known = dict(cursor.fetchall())
@@ -153,9 +145,6 @@ FROM ledger_hold AS hold WHERE organisation_id = %s AND contract_id = ANY(%s) OR
 
 
 def _holds_lock(organisation_id: UUID, contracts: set[UUID]) -> dict[UUID, _Held]:
-    """Lock the contracts' holds in the order of the contract ids, and return them. Raises Problem if a contract has no
-    hold.
-    """
     with connection.cursor() as cursor:
         cursor.execute(_LOCKED, [organisation_id, list(contracts)])
         holds = {row[1]: _Held(*row) for row in cursor.fetchall()}
@@ -202,11 +191,7 @@ def _holds_consume(holds: Mapping[UUID, _Held], fresh: Sequence[Usage], currency
 
 
 def _shares_consume(holds: Mapping[UUID, _Held], fresh: Sequence[Usage]) -> None:
-    """Reduce each project's share of a hold by the amount that the project used.
-
-    A hold without projects has no shares. Charges that belong to no project, such as a contract's minimum, are limited
-    only by the hold.
-    """
+    # Charges that belong to no project, such as a contract's minimum, are limited only by the hold.
     if not any(hold.is_divided for hold in holds.values()):
         return
     shares: defaultdict[UUID, dict[UUID, HoldShare]] = defaultdict(dict)
@@ -257,7 +242,7 @@ def _usage_entries(fresh: Iterable[Usage]) -> dict[AccountKind, Decimal]:
 
 
 def detail_of(row: UsageRow) -> dict[str, Any]:
-    """Return a usage row as a dictionary that can be converted to JSON."""
+    """Return a usage row as a JSON-compatible dictionary."""
     return {
         "id": str(row.id),
         "contract": str(row.contract_id),

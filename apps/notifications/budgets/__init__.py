@@ -1,1 +1,1 @@
-"""Budgets and their alerts. A budget only sends alerts; a spend cap blocks new spending."""
+"""Budgets and budget alerts."""

@@ -26,7 +26,7 @@ BILLING = requires(Scope.BILLING, roles=MONEY)
 
 
 class BudgetIn(RequestBody):
-    """A budget to create. The default currency is that of the price book in force."""
+    """A budget to create. The default currency is the currency of the price book in force."""
 
     amount: Entered
     currency: Code | None = None
@@ -57,7 +57,7 @@ class BudgetAlertOut(Schema):
 @router.get("/budgets", response=list[BudgetOut], operation_id="budget_list", summary="Budgets")
 @paginate(Cursor, ordering=("created_at", "id"))
 def budget_list(request: HttpRequest) -> QuerySet[Budget]:
-    """Lists the organisation's budgets. Each budget applies to every calendar month (UTC)."""
+    """Lists the organisation's budgets. A budget applies to every calendar month (UTC)."""
     budgets = Budget.objects.filter(organisation=organisation_get(request), deleted_at=None)
     return budgets.select_related("project", "token")
 
@@ -67,7 +67,7 @@ def budget_list(request: HttpRequest) -> QuerySet[Budget]:
 )
 @idempotent
 def budget_create(request: HttpRequest, payload: BudgetIn) -> tuple[int, Budget]:
-    """Creates a budget. It sends alerts when actual or forecast usage reaches 50, 75, 90 and 100 %. It never stops a job."""
+    """Creates a budget, which sends alerts when actual or forecast usage reaches 50, 75, 90 and 100 %."""
     organisation, now = organisation_get(request, roles=MONEY), timezone.now()
     chosen = currency_chosen(payload.currency, now=now)
     return 201, services.budget_create(
@@ -85,7 +85,7 @@ def budget_create(request: HttpRequest, payload: BudgetIn) -> tuple[int, Budget]
     "/budgets/{uuid:pk}", auth=BILLING, response={204: None}, operation_id="budget_delete", summary="Delete a budget"
 )
 def budget_delete(request: HttpRequest, pk: UUID) -> tuple[int, None]:
-    """Deletes a budget, which stops its alerts. Past alerts are kept."""
+    """Deletes a budget. Past alerts are kept."""
     budget = org_object_get(request, Budget.objects.filter(deleted_at=None), roles=MONEY, pk=pk)
     services.budget_delete(budget=budget, actor=principal_get(request).user, now=timezone.now())
     return 204, None

@@ -1,4 +1,4 @@
-"""Queries for budgets with their usage, and for the alert with the highest threshold."""
+"""Queries for budgets and alerts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEAR = Fraction(3, 4)  # of the budget: from here on it is called near its limit
 
 
 class BudgetRow(NamedTuple):
-    """A budget, with the amount used this month and the forecast for the end of the month."""
+    """A budget with the amount used this month and the forecast for the whole month."""
 
     budget: Budget
     used: Decimal
@@ -25,17 +25,14 @@ class BudgetRow(NamedTuple):
 
     @property
     def share(self) -> Fraction:
-        """The used share of the budget; above 1 once the budget is exceeded."""
         return Fraction(self.used) / Fraction(self.budget.amount)
 
     @property
     def left(self) -> Decimal:
-        """The amount left of the budget; 0 once the budget is exceeded."""
         return max(subtract(self.budget.amount, self.used), Decimal(0))
 
     @property
     def status(self) -> str:
-        """The status in a few words: over budget, near the limit, forecast to go over budget, or within budget."""
         if self.share > 1:
             return "over budget"
         if self.share >= NEAR:
@@ -44,12 +41,11 @@ class BudgetRow(NamedTuple):
 
     @property
     def next_threshold(self) -> int | None:
-        """The next threshold, in per cent, that actual usage will reach; None after the last threshold."""
         return next((percent for percent in PERCENTS if self.share * 100 < percent), None)
 
 
 def budget_rows(organisation: Organisation, *, now: datetime) -> list[BudgetRow]:
-    """Return the budgets with their usage: first those of the whole organisation, then of projects, then of API tokens."""
+    """Return the budgets with their usage: first those of the organisation, then of projects, then of API tokens."""
     found = Budget.objects.filter(organisation=organisation, deleted_at=None).select_related("project", "token")
     budgets = list(found)
     spent = used_and_forecasts(budgets, now=now)
@@ -60,10 +56,7 @@ def budget_rows(organisation: Organisation, *, now: datetime) -> list[BudgetRow]
 
 
 def alert_highest(organisation: Organisation, *, now: datetime) -> BudgetAlert | None:
-    """Return this month's alert with the highest threshold; None if there are no alerts.
-
-    If actual and forecast usage reached the same threshold, the alert for actual usage is returned.
-    """
+    """Return this month's alert with the highest threshold; None if there are no alerts."""
     month = month_of(now)[0].date()
     alerts = BudgetAlert.objects.filter(budget__organisation=organisation, budget__deleted_at=None, month=month)
     return alerts.select_related("budget__project", "budget__token").order_by("-percent", "kind", "at").first()

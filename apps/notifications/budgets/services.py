@@ -1,4 +1,4 @@
-"""Creates and deletes budgets, and sends their alerts. An outbox handler checks budgets after each posting of usage."""
+"""Creates and deletes budgets, and sends budget alerts."""
 
 from __future__ import annotations
 
@@ -40,8 +40,7 @@ def budget_create(
     project_id: UUID | None = None,
     token_id: UUID | None = None,
 ) -> Budget:
-    """Create a monthly budget, starting with this month. If a threshold has already been reached, send an alert
-    immediately.
+    """Create a monthly budget, starting with this month. If a threshold has already been reached, send an alert.
 
     Raises Problem if the amount is not above 0, the scope is unknown, the budget is a duplicate, or there are too many
     budgets.
@@ -82,7 +81,7 @@ def budget_create(
 
 @transaction.atomic
 def budget_delete(*, budget: Budget, actor: User, now: datetime) -> None:
-    """Delete a budget and keep its past alerts. Safe to repeat."""
+    """Delete a budget and keep the past alerts. Safe to repeat."""
     if Budget.objects.filter(pk=budget.pk, deleted_at=None).update(deleted_at=now):
         _audit("budget.delete", budget, actor, now)
 
@@ -99,7 +98,7 @@ def _audit(action: str, budget: Budget, actor: User, now: datetime) -> None:
 
 
 def used_and_forecast(budget: Budget, *, now: datetime) -> tuple[Decimal, Fraction]:
-    """Return the amount used this month, and its linear projection to the end of the month."""
+    """Return the amount used this month and the linear projection to the end of the month."""
     return used_and_forecasts([budget], now=now)[0]
 
 
@@ -116,10 +115,9 @@ def used_and_forecasts(budgets: Sequence[Budget], *, now: datetime) -> list[tupl
 
 
 def budget_check(budget: Budget, *, now: datetime) -> list[BudgetAlert]:
-    """Store an alert for each threshold that has been reached and has no alert yet this month.
+    """Store an alert for each threshold newly reached this month, and send the alert for the highest threshold.
 
-    If several thresholds are reached together, only the alert for the highest is sent. The caller must have opened a
-    transaction.
+    The caller must be in a transaction.
     """
     used, forecast = used_and_forecast(budget, now=now)
     month = month_of(now)[0].date()
@@ -158,21 +156,21 @@ def _alert_send(alert: BudgetAlert, now: datetime) -> None:
 
 
 def usage_handle(row: OutboxRow, *, now: datetime) -> None:
-    """Check all the organisation's budgets after usage was posted."""
+    """Check all the organisation's budgets."""
     budgets = Budget.objects.filter(organisation_id=row.organisation_id, deleted_at=None)
     for budget in budgets.select_for_update(of=("self",)).select_related("project", "token"):
         budget_check(budget, now=now)
 
 
 def alert_mail(row: OutboxRow, *, now: datetime) -> None:
-    """Mail an alert to the organisation's owners and billing members."""
+    """Mail a budget alert to the organisation's owners and billing members."""
     alert = BudgetAlert.objects.select_related("budget__project", "budget__token").get(pk=row.payload["alert"])
     members = Membership.objects.filter(organisation_id=row.organisation_id, role__in=MONEY, user__is_active=True)
     send_mail(*alert_text(alert), None, sorted(members.values_list("user__email", flat=True)))
 
 
 def alert_text(alert: BudgetAlert) -> tuple[str, str]:
-    """Return the subject and the text of the mail for an alert."""
+    """Return the subject and the text of the mail about an alert."""
     budget = alert.budget
     amount, used = (money_exact_format(one, budget.currency) for one in (budget.amount, alert.used))
     what = "is used" if alert.kind == AlertKind.ACTUAL else "will be used by the end of the month at this pace"

@@ -41,14 +41,14 @@ class BudgetForm(MoneyForm):
         ]
 
     def scope_ids(self) -> dict[str, UUID]:
-        """Return the chosen scope as keyword arguments: `project_id` or `token_id`; none for the whole organisation."""
+        """Return `project_id` or `token_id` as keyword arguments; empty for the whole organisation."""
         kind, _, value = str(self.cleaned_data["scope"]).partition(":")
         return {f"{kind}_id": UUID(value)} if value else {}
 
 
 @require_http_methods(["GET", "POST"])
 def budget_list(request: HttpRequest) -> HttpResponse:
-    """The page of budgets with their usage and forecasts, this month's alerts, and a form for a new budget."""
+    """Show the budgets with their usage and forecasts. A valid POST creates a budget."""
     roles = {"roles": MONEY} if request.method == "POST" else {}
     organisation, now = organisation_get(request, **roles), timezone.now()
     form = BudgetForm(request.POST or None, organisation=organisation, currencies=currencies_offered(now=now))

@@ -1,4 +1,4 @@
-"""Budgets and their alerts."""
+"""Budgets and budget alerts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _amount() -> models.DecimalField[Any, Any]:
 
 
 class Budget(models.Model):
-    """A budget for each calendar month (UTC), for the organisation, a project or an API token."""
+    """A monthly budget (UTC) of the organisation, a project or an API token."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="budgets")
@@ -42,21 +42,20 @@ class Budget(models.Model):
 
     @property
     def scope(self) -> str:
-        """A description of the budget's scope."""
         if self.project is not None:
             return f"project {self.project.name}"
         return f"API token {self.token.name}" if self.token is not None else "the whole organisation"
 
 
 class AlertKind(models.TextChoices):
-    """The kind of usage that an alert is about: actual or forecast."""
+    """The kind of usage that reached the threshold: actual or forecast."""
 
     ACTUAL = "actual", "Actual usage"
     FORECAST = "forecast", "Forecast for the month"
 
 
 class BudgetAlert(models.Model):
-    """An alert that usage reached a threshold. At most one per month for each kind and percentage of a budget."""
+    """An alert that usage reached a threshold, sent at most once a month for each kind and percentage of a budget."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     budget = models.ForeignKey(Budget, on_delete=models.PROTECT, related_name="alerts")

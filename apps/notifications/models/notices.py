@@ -1,4 +1,4 @@
-"""Notifications that the bell in the top bar shows."""
+"""Notices in the notification bell."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from apps.accounts.models import Organisation
 
 
 class Notice(models.Model):
-    """A notification for one person in an organisation, with the page that it links to."""
+    """A notice for one person in an organisation, with a link to a page."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.CASCADE, related_name="notices")

@@ -1,4 +1,4 @@
-"""Webhook endpoints, the messages to them, and all delivery attempts."""
+"""Webhook endpoints, messages and delivery attempts."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from apps.ledger.models import OutboxRow
 
 
 class WebhookEndpoint(models.Model):
-    """A webhook endpoint: an address, and the secret that signs its messages.
+    """A webhook endpoint: an address, and the secret that signs messages.
 
     `failing_since` is the time of the first failure after the last delivery. `failures` counts consecutive attempts
-    without a usable response. After such an attempt, nothing is sent before `paused_until`, then one message at a time until
-    one is delivered. `prompt_at` is the time of the last 2xx response if that response was prompt, otherwise None.
+    without a usable response. After such an attempt, sending pauses until `paused_until`. It then resumes with one
+    message at a time until one is delivered.
+
+    `prompt_at` is the time of the last 2xx response; None if that response was not prompt.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -44,10 +46,9 @@ class WebhookEndpoint(models.Model):
 
 
 class WebhookDelivery(models.Model):
-    """A message to an endpoint. The body never changes, so every attempt sends the same bytes and id.
+    """A message to an endpoint. Every attempt sends the same bytes and id.
 
-    The worker that sends the message has claimed it until `claimed_until`. After that time, another worker can claim
-    it, in case the first one died.
+    Until `claimed_until`, only the worker that claimed the message may send it.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -81,7 +82,7 @@ class WebhookDelivery(models.Model):
 
 
 class WebhookAttempt(models.Model):
-    """An attempt to deliver a message. It has the status and the start of the response, or the error."""
+    """An attempt to deliver a message, with the status and the start of the response, or the error."""
 
     id = models.BigAutoField(primary_key=True)
     delivery = models.ForeignKey(WebhookDelivery, on_delete=models.PROTECT, related_name="tries")

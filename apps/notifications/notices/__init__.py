@@ -1,1 +1,1 @@
-"""Notifications to members about work that has ended."""
+"""Notices to members about completed work."""

@@ -1,4 +1,4 @@
-"""The template context for the notification bell on every page."""
+"""The template context for the notification bell."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNREAD_MAX = 99
 
 
 def bell(request: HttpRequest) -> dict[str, Any]:
-    """Return the number of unread notices in the current organisation, at most UNREAD_MAX, as `unread`.
+    """Return the number of unread notices, at most UNREAD_MAX, as `unread`.
 
     Return an empty dictionary if nobody is signed in or there is no current organisation.
     """

@@ -22,11 +22,7 @@ UNFINISHED = (CompileState.QUEUED, CompileState.RUNNING)
 
 
 def compile_notices_send(*, now: datetime) -> int:
-    """Notify the requester of each compile request whose compiles have all ended. Return the number of requests.
-
-    The notice, the mail and the webhook message are written in the same transaction as `told_at`, so that each is
-    written only once.
-    """
+    """Notify the requester of each compile request whose compiles have all ended. Return the number of requests."""
     jobs = CompileJob.objects.filter(request=OuterRef("pk"))
     waiting = CompileRequest.objects.filter(Exists(jobs), ~Exists(jobs.filter(state__in=UNFINISHED)), told_at=None)
     return sum(
@@ -68,12 +64,12 @@ def _compile_notice_send(request_id: UUID, now: datetime) -> bool:
 
 
 def notice_create(*, organisation: Organisation, user: User, text: str, path: str, now: datetime) -> Notice:
-    """Create a notice for one person. `path` is the page that it links to."""
+    """Create a notice for one person. `path` is the page to link to."""
     return Notice.objects.create(organisation=organisation, user=user, text=text[:300], path=path, created_at=now)
 
 
 def notices_read(*, organisation: Organisation, user: User, now: datetime, pk: UUID | None = None) -> int:
-    """Mark one of a person's notices, or all of them, as read. Return the number of notices that were unread."""
+    """Mark one or all of a person's notices as read. Return the number of notices that were unread."""
     rows = Notice.objects.filter(organisation=organisation, user=user, read_at=None)
     return (rows if pk is None else rows.filter(pk=pk)).update(read_at=now)
 

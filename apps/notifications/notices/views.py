@@ -19,7 +19,7 @@ PAGE_ROWS = 30
 
 @require_GET
 def notice_list(request: HttpRequest) -> HttpResponse:
-    """The page that lists the person's notices in the current organisation, newest first."""
+    """Show the person's notices in the current organisation, newest first."""
     rows = Notice.objects.filter(organisation=organisation_get(request), user=principal_get(request).user)
     page = page_of(request, rows, ordering=("-created_at", "-id"), size=PAGE_ROWS)
     return render(request, "notifications/notices.html", {"page": page})
@@ -27,7 +27,7 @@ def notice_list(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def notice_open(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Mark a notice as read, and redirect to the page that it links to."""
+    """Mark a notice as read, and redirect to the linked page."""
     user, organisation = principal_get(request).user, organisation_get(request)
     notice = get_object_or_404(Notice, pk=pk, user=user, organisation=organisation)
     notices_read(organisation=organisation, user=user, now=timezone.now(), pk=pk)

@@ -1,1 +1,1 @@
-"""Outbound webhooks: signed messages to customers' addresses."""
+"""Outbound webhooks."""

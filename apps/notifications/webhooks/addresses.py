@@ -1,4 +1,4 @@
-"""Decides whether messages may be sent to a network address. Only public addresses are allowed."""
+"""Decides whether messages may be sent to a network address."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ SPECIAL = tuple(
 def is_public(text: str) -> bool:
     """Return whether an address is on the public internet.
 
-    Private, loopback, link-local, shared and multicast addresses are not public. Neither is an IPv6 address that embeds
-    an IPv4 address (::/96, NAT64 64:ff9b::/96 and 64:ff9b:1::/48, 6to4, Teredo), because a translator or a tunnel may
-    route it into a private network.
+    Return False for an IPv6 address that embeds an IPv4 address, because a translator or a tunnel may route the address
+    into a private network.
     """
     ip = ipaddress.ip_address(text.split("%", maxsplit=1)[0])
     if ip.is_multicast or not ip.is_global or any(ip in prefix for prefix in SPECIAL):

@@ -84,7 +84,7 @@ def webhook_list(request: HttpRequest) -> QuerySet[WebhookEndpoint]:
 )
 @idempotent
 def webhook_create(request: HttpRequest, payload: WebhookIn) -> tuple[int, WebhookEndpoint]:
-    """Creates a webhook. Only this response contains its secret."""
+    """Creates a webhook. Only this response contains the secret."""
     return 201, services.endpoint_create(
         organisation=organisation_get(request, roles=MONEY),
         url=payload.url,
@@ -98,7 +98,7 @@ def webhook_create(request: HttpRequest, payload: WebhookIn) -> tuple[int, Webho
     "/webhooks/{uuid:pk}", auth=BILLING, response={204: None}, operation_id="webhook_delete", summary="Delete a webhook"
 )
 def webhook_delete(request: HttpRequest, pk: UUID) -> tuple[int, None]:
-    """Deletes a webhook, so that no more messages are sent to it."""
+    """Deletes a webhook, which stops its messages."""
     services.endpoint_delete(endpoint=_endpoint(request, pk), actor=principal_get(request).user, now=timezone.now())
     return 204, None
 
@@ -125,7 +125,7 @@ def webhook_deliveries(request: HttpRequest, pk: UUID) -> QuerySet[WebhookDelive
 )
 @idempotent
 def webhook_test(request: HttpRequest, pk: UUID) -> tuple[int, WebhookDelivery]:
-    """Sends a test message, which is signed and delivered like any other message."""
+    """Sends a signed test message."""
     return 201, services.test_message(endpoint=_endpoint(request, pk), now=timezone.now())
 
 

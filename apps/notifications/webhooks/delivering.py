@@ -1,14 +1,10 @@
-"""Schedules webhook deliveries, many at a time, with limits for each endpoint, each organisation and each lane.
+"""Schedules webhook deliveries (docs/adr/0064-deliveries-in-two-lanes.md).
 
-A dispatcher claims the messages that are due, under one lock so that its counts are correct, and queues each claim:
+An endpoint is unproven if it was never called or if the last response was not a prompt 2xx. An unproven endpoint gets
+one message at a time, and all unproven endpoints together use at most half of the slots.
 
-- At most WEBHOOK_CONCURRENCY messages are in flight, including at most ORGANISATION_MAX for one organisation and at
-  most ENDPOINT_MAX to one endpoint.
-- An unproven endpoint gets one message at a time: it was never called, or its last response was not a prompt 2xx. All
-  unproven endpoints together use at most half of the slots, so that the other half stays free for proven endpoints.
-- After no response, a 429 or a 5xx, the endpoint is paused for 5 s, 10 s, 20 s and so on, up to an hour.
-
-See docs/adr/0064-deliveries-in-two-lanes.md.
+If an endpoint does not respond or responds with 429 or 5xx, sending pauses for 5 s, 10 s, 20 s and so on, up to an
+hour.
 """
 
 from __future__ import annotations
@@ -47,22 +43,18 @@ Clock = Callable[[], datetime]
 
 @dataclass
 class _Slots:
-    """The free slots, in total and for unproven endpoints, and the slots that each endpoint and each organisation uses."""
-
     left: int
     unproven_left: int
     endpoints: Counter[UUID] = field(default_factory=Counter)
     organisations: Counter[UUID] = field(default_factory=Counter)
 
     def take(self, endpoint_id: UUID, organisation_id: UUID, *, proven: bool) -> None:
-        """Use one slot for a message."""
         self.left -= 1
         self.unproven_left -= not proven
         self.endpoints[endpoint_id] += 1
         self.organisations[organisation_id] += 1
 
     def free(self, endpoint: WebhookEndpoint) -> int:
-        """Return how many more messages can be sent to the endpoint now."""
         proven = _is_proven(endpoint.failures, endpoint.prompt_at)
         return min(
             (ENDPOINT_MAX if proven else 1) - self.endpoints[endpoint.pk],
@@ -78,7 +70,8 @@ def _is_proven(failures: int, prompt_at: datetime | None) -> bool:
 def deliveries_offer(*, now: datetime, send: Send) -> int:
     """Claim the messages that can be sent now, and call `send` for each claim. Return the number of claims.
 
-    Several processes can run this at the same time. If `send` fails, the message is due again once its claim expires.
+    Several processes can call this function at the same time. If `send` fails, the message is due again once the claim
+    expires.
     """
     claims = _claim(now)
     for delivery_id, attempt in claims:
@@ -110,7 +103,6 @@ def _claim(now: datetime) -> list[tuple[UUID, int]]:
 
 
 def _slots(now: datetime) -> _Slots:
-    """Return the slots that messages in flight leave free."""
     total = settings.WEBHOOK_CONCURRENCY
     slots = _Slots(left=total, unproven_left=total // 2)
     in_flight = WebhookDelivery.objects.filter(_is_open(), claimed_until__gt=now, claimed_until__lte=now + CLAIMED)
@@ -125,17 +117,14 @@ def _is_open() -> Q:
 
 
 def _due(now: datetime) -> QuerySet[WebhookDelivery]:
-    """Return the messages that are due and not claimed.
-
-    If a message is due later than the longest pause from now, the clock was set back, so the message counts as due.
-    """
+    # If a message is due later than now plus the longest pause, the clock was set back, so the message counts as due.
     is_time = Q(next_at__lte=now) | Q(next_at__gt=now + LONGEST_PAUSE)
     is_free = Q(claimed_until=None) | Q(claimed_until__lte=now) | Q(claimed_until__gt=now + CLAIMED)
     return WebhookDelivery.objects.filter(_is_open(), is_time, is_free)
 
 
 def _endpoints_due(now: datetime) -> QuerySet[WebhookEndpoint]:
-    """Return the endpoints with due messages, starting with the endpoint whose last attempt is oldest."""
+    # The endpoint whose last attempt is oldest comes first.
     longest = now + LONGEST_ENDPOINT_PAUSE
     is_awake = Q(paused_until=None) | Q(paused_until__lte=now) | Q(paused_until__gt=longest)
     found = WebhookEndpoint.objects.filter(is_awake, Exists(_due(now).filter(endpoint=OuterRef("pk"))))
@@ -145,8 +134,7 @@ def _endpoints_due(now: datetime) -> QuerySet[WebhookEndpoint]:
 def delivery_send(*, delivery_id: UUID, attempt: int, clock: Clock) -> bool:
     """Make one claimed attempt to send a message. Return whether the message was delivered.
 
-    Does nothing if the claim has expired or belongs to another worker. The request is signed with the time of the
-    attempt. No lock is held while the receiver responds.
+    Does nothing if the claim has expired or belongs to another worker. No lock is held while the receiver responds.
     """
     started = clock()
     claimed = WebhookDelivery.objects.select_related("endpoint").filter(
@@ -166,7 +154,6 @@ def delivery_send(*, delivery_id: UUID, attempt: int, clock: Clock) -> bool:
 
 @transaction.atomic
 def _attempt_store(sent: WebhookDelivery, response: Response, *, started: datetime, now: datetime) -> None:
-    """Store the result of an attempt with the message and its endpoint."""
     endpoint = WebhookEndpoint.objects.select_for_update().get(pk=sent.endpoint_id)
     delivery = WebhookDelivery.objects.select_for_update().get(pk=sent.pk)
     WebhookAttempt.objects.create(
@@ -189,10 +176,6 @@ def _attempt_store(sent: WebhookDelivery, response: Response, *, started: dateti
 
 
 def _endpoint_failed(endpoint: WebhookEndpoint, response: Response, now: datetime) -> None:
-    """Record a failed attempt, and pause an overloaded endpoint.
-
-    After three days without a delivery, switch the endpoint off and notify the owners.
-    """
     if response.is_overloaded:
         endpoint.failures += 1
         endpoint.paused_until = now + pause_after(endpoint.failures, longest=LONGEST_ENDPOINT_PAUSE)

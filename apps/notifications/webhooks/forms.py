@@ -8,7 +8,7 @@ from apps.notifications.webhooks.services import TOPICS
 
 
 class EndpointForm(forms.Form):
-    """A form for a new webhook endpoint: its address, and the events to send."""
+    """A form for a new webhook endpoint."""
 
     url = forms.CharField(
         max_length=500,

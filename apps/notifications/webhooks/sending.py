@@ -1,4 +1,4 @@
-"""Sends a POST request to a customer's address, which must be public. Limits time and size, and follows no redirects."""
+"""Sends POST requests to customers' addresses, which must be public. Follows no redirects."""
 
 from __future__ import annotations
 
@@ -32,17 +32,16 @@ class Response:
 
     @property
     def is_success(self) -> bool:
-        """Whether the status is 2xx."""
         return self.status is not None and 200 <= self.status < 300
 
     @property
     def is_overloaded(self) -> bool:
-        """Whether other messages would fail too: the receiver did not respond, or responded with 429 or 5xx."""
+        # After these failures, other messages would fail too.
         return self.status is None or self.status == 429 or self.status >= 500
 
 
 class Refused(Exception):
-    """Raised if a request to an address is not allowed. The message gives the reason."""
+    """Raised if a request to an address is not allowed."""
 
 
 def url_check(url: str) -> SplitResult:
@@ -68,11 +67,7 @@ def url_check(url: str) -> SplitResult:
 
 
 def destination_check(url: str) -> None:
-    """Raise Refused if an address resolves to an internal network. A name that cannot be resolved at present is
-    accepted.
-
-    Each delivery repeats the check, and connects only to the address that passed it.
-    """
+    """Raise Refused if an address resolves to an internal network. A name that cannot be resolved is accepted."""
     parts = url_check(url)
     with suppress(OSError):
         address_of(parts.hostname or "", port_of(parts))
@@ -84,8 +79,7 @@ def port_of(parts: SplitResult) -> int:
 
 
 def address_of(host: str, port: int) -> str:
-    """Resolve a host once and return the network address to connect to, so that the address cannot change after the
-    check.
+    """Resolve a host once, and return the network address to connect to.
 
     Raises Refused if any address of the host is internal, and OSError if the host cannot be resolved.
     """
@@ -97,10 +91,7 @@ def address_of(host: str, port: int) -> str:
 
 
 def _lookup(host: str, port: int) -> list[str]:
-    """Return the addresses of a host. The lookup runs in a thread, because the resolver has no timeout.
-
-    Raises OSError if the host cannot be resolved within LOOKUP_SECONDS.
-    """
+    # The lookup runs in a thread because the resolver has no timeout.
     addresses: Future[list[str]] = Future()
 
     def resolve() -> None:
@@ -118,7 +109,7 @@ def _lookup(host: str, port: int) -> list[str]:
 
 
 def post(url: str, *, body: bytes, headers: dict[str, str]) -> Response:
-    """Send `body` as JSON. A failure is returned as a Response too.
+    """Send `body` as JSON. Return the response or the failure.
 
     Takes at most WEBHOOK_SECONDS, plus the time to resolve the host.
     """

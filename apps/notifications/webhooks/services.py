@@ -1,4 +1,4 @@
-"""Creates, switches and deletes webhook endpoints, and creates the deliveries to them."""
+"""Creates, switches and deletes webhook endpoints, and creates deliveries."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TOPICS: dict[str, tuple[tuple[str, ...], str]] = {
 def endpoint_create(
     *, organisation: Organisation, url: str, topics: Sequence[str], actor: User, now: datetime
 ) -> WebhookEndpoint:
-    """Create an endpoint with a new secret. Raises Problem if it is a duplicate or its address is refused."""
+    """Create an endpoint with a new secret. Raises Problem if the endpoint is a duplicate or the address is refused."""
     try:
         destination_check(url)  # a DNS lookup, so outside the transaction
     except Refused as refusal:
@@ -74,7 +74,7 @@ def _endpoint_store(
 
 @transaction.atomic
 def endpoint_switch(*, endpoint: WebhookEndpoint, active: bool, actor: User, now: datetime) -> None:
-    """Switch an endpoint on or off, and clear its failures. Messages that are waiting are sent once it is on again."""
+    """Switch an endpoint on or off, and clear the failures. Waiting messages are sent once the endpoint is on."""
     endpoint.is_active, endpoint.failing_since, endpoint.failures, endpoint.paused_until = active, None, 0, None
     endpoint.disabled_at = None if active else now
     endpoint.save(update_fields=["is_active", "failing_since", "failures", "paused_until", "disabled_at"])
@@ -83,7 +83,7 @@ def endpoint_switch(*, endpoint: WebhookEndpoint, active: bool, actor: User, now
 
 @transaction.atomic
 def endpoint_delete(*, endpoint: WebhookEndpoint, actor: User, now: datetime) -> None:
-    """Delete an endpoint. Its deliveries are kept."""
+    """Delete an endpoint and keep the deliveries."""
     endpoint.is_active, endpoint.deleted_at, endpoint.secret = False, now, ""
     endpoint.save(update_fields=["is_active", "deleted_at", "secret"])
     _audit("webhook.delete", endpoint, actor, now)
@@ -115,22 +115,20 @@ def outbox_handle(row: OutboxRow, *, now: datetime) -> None:
 
 
 def body_of(topic: str, payload: dict[str, Any], at: datetime) -> str:
-    """Return the JSON body of a message, with its type, timestamp and data."""
+    """Return the JSON body of a message, with the type, timestamp and data."""
     stamp = at.astimezone(UTC).isoformat(timespec="microseconds")
     return json.dumps({"type": topic, "timestamp": stamp, "data": payload}, sort_keys=True)
 
 
 def test_message(*, endpoint: WebhookEndpoint, now: datetime) -> WebhookDelivery:
-    """Create a delivery with the topic `test`. The endpoint's pause is ended, so that the message is sent now."""
+    """Create a delivery with the topic `test`, and end the endpoint's pause so that the message is sent now."""
     body = body_of("test", {"endpoint": str(endpoint.pk)}, now)
     WebhookEndpoint.objects.filter(pk=endpoint.pk).update(paused_until=None)
     return WebhookDelivery.objects.create(endpoint=endpoint, topic="test", body=body, created_at=now, next_at=now)
 
 
 def replay(*, delivery: WebhookDelivery, now: datetime) -> WebhookDelivery:
-    """Send a delivery again with the same id, even if it was delivered. The endpoint's pause is ended, so that the
-    delivery is sent now.
-    """
+    """Send a delivery again with the same id, even if it was delivered before. Ends the endpoint's pause."""
     WebhookEndpoint.objects.filter(pk=delivery.endpoint_id).update(paused_until=None)
     WebhookDelivery.objects.filter(pk=delivery.pk).update(
         attempts=0, next_at=now, claimed_until=None, delivered_at=None, dead_at=None
@@ -140,7 +138,7 @@ def replay(*, delivery: WebhookDelivery, now: datetime) -> WebhookDelivery:
 
 
 def disabled_mail(row: OutboxRow, *, now: datetime) -> None:
-    """Mail the organisation's owners and billing members that an endpoint was switched off."""
+    """Tell the organisation's owners and billing members by mail that an endpoint was switched off."""
     endpoint = WebhookEndpoint.objects.get(pk=row.payload["endpoint"])
     members = Membership.objects.filter(organisation=endpoint.organisation, role__in=MONEY, user__is_active=True)
     send_mail(

@@ -1,4 +1,4 @@
-"""Signs messages as Standard Webhooks (version 1) requires: HMAC-SHA256 over id, timestamp and body."""
+"""Signs messages with HMAC-SHA256 over id, timestamp and body (Standard Webhooks, version 1)."""
 
 from __future__ import annotations
 

@@ -26,9 +26,7 @@ PER_PAGE = 25
 
 @require_http_methods(["GET", "POST"])
 def endpoint_list(request: HttpRequest) -> HttpResponse:
-    """The page that lists the endpoints, with a form for a new one. The secret is shown once, in the response to the
-    form.
-    """
+    """Show the endpoints. A valid POST creates an endpoint and shows the secret once."""
     organisation, created = organisation_get(request, roles=MONEY), None
     form = EndpointForm(request.POST or None, initial={"topics": ["invoices", "budgets"]})
     if request.method == "POST" and form.is_valid():
@@ -47,7 +45,7 @@ def endpoint_list(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def endpoint_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The page of an endpoint, with its messages, their responses, and buttons for its actions."""
+    """Show an endpoint with its messages. A POST performs the action of a button."""
     known = WebhookEndpoint.objects.filter(deleted_at=None)
     endpoint = org_object_get(request, known, roles=MONEY, pk=pk)
     if request.method == "POST":
@@ -84,7 +82,7 @@ def _action_run(request: HttpRequest, endpoint: WebhookEndpoint) -> HttpResponse
 
 @require_http_methods(["GET", "POST"])
 def outbox(request: HttpRequest) -> HttpResponse:
-    """The page for administrators that lists outbox work that is waiting or was given up."""
+    """Show administrators the outbox work that is waiting or was given up."""
     platform_admin_check(request)
     if request.method == "POST":
         work = request.POST.get("work", "")

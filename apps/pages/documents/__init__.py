@@ -1,4 +1,4 @@
-"""Lists the Markdown files under docs/ in the order of docs/contents.toml, renders them, and searches them."""
+"""Lists, renders and searches the Markdown files under docs/."""
 
 from apps.pages.documents.contents import (
     Document,

@@ -1,4 +1,4 @@
-"""The list of documents in reading order. They ship with the code, so each file is read only once."""
+"""The documents in reading order. The files ship with the code, so each file is read only once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FENCE = re.compile(r"```.*?```", re.DOTALL)
 
 @dataclass(frozen=True)
 class Document:
-    """A document: its address under /docs, title, section, Markdown text and summary."""
+    """A document: the address under /docs, title, section, Markdown text and summary."""
 
     name: str
     title: str
@@ -49,17 +49,17 @@ def sections() -> tuple[Section, ...]:
 
 @lru_cache(maxsize=1)
 def documents() -> dict[str, Document]:
-    """Return every document by its address, in reading order."""
+    """Return the documents by address, in reading order."""
     return {document.name: document for section in sections() for document in section.documents}
 
 
 def moved_to(name: str) -> str | None:
-    """Return the new address of the document that used to be at the address `name`; None if there is no such document."""
+    """Return the new address of the document that was once at `name`; None if there is no such document."""
     return moved_addresses().get(name)
 
 
 def moved_addresses() -> dict[str, str]:
-    """Return the new addresses of moved documents by their old addresses."""
+    """Return a mapping of old addresses of documents to new addresses."""
     found: dict[str, str] = _contents()["moved"]
     return found
 
@@ -70,7 +70,7 @@ def section_of(document: Document) -> Section:
 
 
 def picture(name: str) -> Path | None:
-    """Return the file of a picture by its address under docs/; None if there is no such picture."""
+    """Return the path of a picture under docs/; None if there is no such picture."""
     return next((path for path in _pictures() if path.relative_to(FOLDER).as_posix() == name), None)
 
 
@@ -80,7 +80,7 @@ def _pictures() -> tuple[Path, ...]:
 
 
 def neighbours(document: Document) -> tuple[Document | None, Document | None]:
-    """Return the documents before and after this one, among the documents for the same audience."""
+    """Return the previous and the next document for the same audience."""
     audience = section_of(document).audience
     row = [one for section in sections() if section.audience == audience for one in section.documents]
     place = row.index(document)
@@ -101,7 +101,6 @@ def _contents() -> dict[str, Any]:
 
 
 def _names(pages: list[str]) -> list[str]:
-    """Return the addresses of a section's documents. `adr/*` means every file in the folder `adr`."""
     found = []
     for page in pages:
         paths = sorted(FOLDER.glob(f"{page}.md")) if page.endswith("*") else [FOLDER / f"{page}.md"]
@@ -118,10 +117,6 @@ def _read(name: str, section: str) -> Document:
 
 
 def _summary(paragraph: str) -> str:
-    """Return as many whole sentences from the start of a paragraph as fit in a summary.
-
-    If the first sentence does not fit, return its beginning.
-    """
     if len(paragraph) <= SUMMARY_LENGTH:
         return paragraph
     end = max(paragraph.rfind(f"{mark} ", 0, SUMMARY_LENGTH) for mark in ".?!")
@@ -129,7 +124,6 @@ def _summary(paragraph: str) -> str:
 
 
 def _is_prose(block: str) -> bool:
-    """Return whether a block can be a summary: an ordinary paragraph, or the question of a decision record."""
     return block.startswith("**Question") or (
         bool(block) and block[0] not in "#|-`>*!" and not block.startswith("Date:")
     )

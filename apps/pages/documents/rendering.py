@@ -21,10 +21,7 @@ SECTIONS_FEW = 5  # up to here the table of contents has room for two levels
 
 @cache
 def as_html(document: Document) -> tuple[SafeString, list[tuple[str, str, bool]]]:
-    """Return a document's HTML, and its headings as (anchor, text, whether it is a subheading).
-
-    Subheadings are included only if the document has few sections.
-    """
+    """Return a document's HTML, and the headings as (anchor, text, whether the heading is a subheading)."""
     converter = markdown.Markdown(extensions=["tables", "fenced_code", "toc", "sane_lists"], output_format="html")
     converter.preprocessors.deregister("html_block")
     converter.inlinePatterns.deregister("html")
@@ -42,8 +39,6 @@ def as_html(document: Document) -> tuple[SafeString, list[tuple[str, str, bool]]
 
 
 def _links(body: str, name: str) -> str:
-    """Turn links between files into links between pages. A link to a source file becomes plain text."""
-
     def page(match: re.Match[str]) -> str:
         target, text = match[1], match[2]
         if re.match(r"[a-z]+:|/|#", target):
@@ -58,17 +53,14 @@ def _links(body: str, name: str) -> str:
 
 
 def _images(body: str, name: str) -> str:
-    """Replace the relative addresses of pictures with the addresses at which the site serves them."""
     return re.sub(r'src="(?!/|https?:)([^"]+)"', lambda match: f'src="{_address(name, match[1])}"', body)
 
 
 def _address(name: str, target: str) -> str:
-    """Return the site's address of a file that the document `name` refers to by a relative path."""
     return posixpath.normpath(posixpath.join("/docs", posixpath.dirname(name), target))
 
 
 def _copyable(body: str) -> str:
-    """Add a copy button to each block of code."""
     numbers = count(1)
 
     def card(match: re.Match[str]) -> str:
@@ -80,14 +72,12 @@ def _copyable(body: str) -> str:
 
 
 def _plain_alignment(body: str) -> str:
-    """Align columns with classes, because the content security policy forbids style attributes."""
+    # The content security policy forbids style attributes.
     return re.sub(r' style="text-align: (\w+);"', r' class="align-\1"', body)
 
 
 def _wrapped_tables(body: str) -> str:
-    """Put each table in its own scrolling box. Each box has its own name, because screen readers list the boxes by
-    name.
-    """
+    # Screen readers list the scrolling boxes by name, so every box has its own name.
     numbers = count(1)
 
     def box(_: re.Match[str]) -> str:
@@ -98,10 +88,7 @@ def _wrapped_tables(body: str) -> str:
 
 
 def _table_anchors(body: str) -> str:
-    """Give each table row an anchor made from its first cell, so that the `?` next to a figure can link to a
-    definition.
-    """
-
+    # The anchors let the `?` next to a figure link to a definition.
     def anchor(match: re.Match[str]) -> str:
         slug = slugify(re.sub(r"<[^>]+>", "", match[1]))
         return f'<tr id="{slug}">\n<td>{match[1]}</td>' if slug else match[0]

@@ -1,4 +1,4 @@
-"""Searches the documents. Definitions come first, then matches in titles, in headings, and in the text."""
+"""Searches the documents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXCERPT_LENGTH, EXCERPT_BEFORE = 220, 80
 
 @dataclass(frozen=True)
 class Hit:
-    """A passage that was found: its address, its title and heading, and an excerpt with the words marked."""
+    """A search result: the address, title and heading of a passage, and an excerpt with the words marked."""
 
     url: str
     title: str
@@ -40,7 +40,7 @@ class Match(IntEnum):
 
 @dataclass(frozen=True)
 class Passage:
-    """A section of a document, or a row in the table of the glossary or of the problem codes."""
+    """A section of a document, or a table row in the glossary or the list of problem codes."""
 
     url: str
     title: str
@@ -55,9 +55,7 @@ class Passage:
 def search(query: str, *, limit: int = 30) -> list[Hit]:
     """Return the passages that contain every word of the query, best match first.
 
-    A definition of the query comes first, then matches in titles, in headings, and in the text. Documents for operators
-    or engineers rank one step lower than documents for customers. Within the same rank and section, passages that
-    contain the words more often come first. Only the first 200 characters of the query count.
+    Only the first 200 characters of the query count.
     """
     words = query[:QUERY_LENGTH].lower().split()[:WORDS_MAX]
     if not words:
@@ -77,7 +75,6 @@ def _rank(match: Match, passage: Passage) -> int:
 
 
 def _match(passage: Passage, words: list[str]) -> Match | None:
-    """Return the best place in the passage that contains all the words; None if no place does."""
     heading, title = passage.heading.lower(), passage.title.lower()
     if passage.is_definition and _singular(" ".join(words)) == _singular(heading):
         return Match.DEFINITION
@@ -90,13 +87,12 @@ def _match(passage: Passage, words: list[str]) -> Match | None:
 
 
 def _singular(term: str) -> str:
-    """Return a term without a plural "s", so that "quotes" finds "quote"."""
+    # "quotes" must find "quote".
     return re.sub(r"(?<=[a-z]{3})s$", "", re.sub(r"\s*\(.*\)$", "", term))
 
 
 @lru_cache(maxsize=1)
 def _passages() -> tuple[Passage, ...]:
-    """Return every passage of every document, in reading order."""
     return tuple(
         passage
         for place, section in enumerate(sections())
@@ -106,7 +102,6 @@ def _passages() -> tuple[Passage, ...]:
 
 
 def _passages_of(document: Document, place: int, *, is_for_customers: bool) -> Iterator[Passage]:
-    """Yield the passages of a document: its beginning, each section with a heading, and each definition."""
     for number, (heading, lines) in enumerate(_parts(document)):
         is_first = number == 0
         if document.name == PROBLEMS or (document.name == GLOSSARY and is_first):
@@ -120,10 +115,6 @@ def _passages_of(document: Document, place: int, *, is_for_customers: bool) -> I
 
 
 def _parts(document: Document) -> list[tuple[str, list[str]]]:
-    """Return (heading, lines) for each part of a document that starts with a second or third level heading.
-
-    The first part has the title of the document as its heading.
-    """
     parts: list[tuple[str, list[str]]] = [(document.title, [])]
     for line in _without_code_headings(document.text):
         if line.startswith(("## ", "### ")):
@@ -134,7 +125,6 @@ def _parts(document: Document) -> list[tuple[str, list[str]]]:
 
 
 def _definition(document: Document, line: str, place: int) -> Iterator[Passage]:
-    """Yield the definition in a table row. The header and separator rows contain no definition."""
     cells = [plain(cell) for cell in line.strip().strip("|").split("|")] if line.startswith("| ") else [""]
     if cells[0] in {"word", "code", ""} or len(cells) < 2:
         return
@@ -145,9 +135,7 @@ def _definition(document: Document, line: str, place: int) -> Iterator[Passage]:
 
 
 def _without_code_headings(text: str) -> Iterator[str]:
-    """Yield the lines of a document. Lines in code blocks are indented, so that a comment is not mistaken for a
-    heading.
-    """
+    # Code blocks are indented so that a comment is not mistaken for a heading.
     is_code = False
     for line in text.splitlines():
         if line.startswith("```"):
@@ -156,7 +144,6 @@ def _without_code_headings(text: str) -> Iterator[str]:
 
 
 def _excerpt(text: str, words: list[str]) -> SafeString:
-    """Return about 220 characters around the first word found, with every word marked."""
     first = min((at for at in (text.lower().find(word) for word in words) if at >= 0), default=0)
     start = text.rfind(" ", 0, max(1, first - EXCERPT_BEFORE)) + 1
     end = len(text)

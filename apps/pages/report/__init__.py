@@ -1,1 +1,1 @@
-"""A program's compile report as tables and drawings, computed by pure functions."""
+"""A program's compile report as tables and drawings."""

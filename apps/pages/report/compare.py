@@ -1,4 +1,4 @@
-"""Compares up to four programs side by side. Each figure is compared with the baseline, the first program."""
+"""Compares up to four programs side by side. The first program is the baseline."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Measure = Callable[[Program], Fraction | int | None]
 
 @dataclass(frozen=True)
 class Cell:
-    """A figure and its change from the baseline. The tone is "ok" for a better figure and "bad" for a worse one."""
+    """A figure and its change from the baseline. The tone is "ok" for a better figure and "bad" for a worse figure."""
 
     text: str
     change: str = ""
@@ -35,7 +35,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """A row with one figure for each program. `differs` is true if the figures are not all equal."""
+    """A row with one figure for each program. `differs` is True if the figures are not all equal."""
 
     title: str
     cells: list[Cell]
@@ -48,7 +48,6 @@ def table(programs: Sequence[Program], *, now: datetime) -> list[Row]:
 
 
 def _described(programs: Sequence[Program]) -> Iterator[Row]:
-    """Yield the rows that describe the programs: processor, precision, sizes of dimensions, and kind of cost."""
     words: list[tuple[str, Callable[[Program], str]]] = [
         ("Processor", lambda one: one.target),
         ("Precision", lambda one: one.precision),
@@ -61,7 +60,6 @@ def _described(programs: Sequence[Program]) -> Iterator[Row]:
 
 
 def _measured(programs: Sequence[Program]) -> Iterator[Row]:
-    """Yield a row for each figure that at least one program has, compared with the baseline's figure."""
     for title, measure, write, better in FIGURES:
         values = [measure(one) for one in programs]
         if _is_shown(title, values):
@@ -71,12 +69,10 @@ def _measured(programs: Sequence[Program]) -> Iterator[Row]:
 
 
 def _is_shown(title: str, values: Sequence[Any]) -> bool:
-    """Return whether to show a row: at least one program has the figure or, for external memory, uses external memory."""
     return any(values) if title == EXTERNAL else any(value is not None for value in values)
 
 
 def _noise(programs: Sequence[Program]) -> Iterator[Row]:
-    """Yield the row of signal-to-noise ratios if at least one program is not in float32."""
     worst = [signal_to_noise(one) for one in programs]
     if any(value is not None for value in worst):
         texts = ["is float32" if value is None else decibels_text(value) for value in worst]
@@ -84,7 +80,6 @@ def _noise(programs: Sequence[Program]) -> Iterator[Row]:
 
 
 def _cell(value: Any, base: Any, text: str, better: str) -> Cell:
-    """Return a figure with its change from the baseline. The baseline's own figure has no change."""
     if value is None:
         return Cell("-")
     if not base or value == base or not better:
@@ -114,25 +109,20 @@ def load_time(program: Program) -> Fraction | None:
 
 
 def above_bound(program: Program, name: str) -> Fraction | None:
-    """Return how far a program's value is above its proven lower bound, as a fraction: 0.15 means 15 % above; None if
-    unknown.
-    """
+    """Return how far a value is above its proven lower bound (0.15 means 15 %); None if unknown."""
     known = program.bounds.get(name) or {}
     return Fraction(known["ours"], known["bound"]) - 1 if known.get("bound") else None
 
 
 def share_of_peak(program: Program) -> Fraction | None:
-    """Return the program's operations as a share of what the matrix units could do in the same time and precision.
-
-    None if the processor's peak is unknown.
-    """
+    """Return the program's throughput as a share of the peak of the matrix units; None if the peak is unknown."""
     target = target_of(program)
     rate = peak(target, KIND_OF.get(program.precision, "f32")) if target else None
     return Fraction(program.operations * program.clock_hz, program.interval_cycles * rate) if rate else None
 
 
 def signal_to_noise(program: Program) -> float | None:
-    """Return the signal-to-noise ratio of the worst output on the calibration examples, in decibels; None for float32."""
+    """Return the signal-to-noise ratio of the worst output, in decibels; None for float32."""
     known = [values.get("snr_db") for values in program.accuracy.get("outputs", {}).values()]
     return min((float(value) for value in known if value is not None), default=None)
 

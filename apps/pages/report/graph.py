@@ -1,4 +1,4 @@
-"""The dataflow graph for drawing, with each node's share of the cycles. Large graphs are folded into blocks."""
+"""The dataflow graph for drawing, with each node's share of the cycles."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ _BLOCK = re.compile(r"^/?(.*?[A-Za-z_][\w.-]*)[/:.]")
 
 
 def graph(report: Mapping[str, Any], *, fold: bool = True) -> dict[str, Any]:
-    """Return the nodes and edges. A large graph is folded: neighbours in the same block become one node.
+    """Return the nodes and edges. In a large graph, neighbours in the same block become one node.
 
-    A graph of up to DRAW_AT_MOST operations is not folded if `fold` is False.
-
-    Operations are in the order of the schedule, which respects every edge. A block is a run of neighbours in that
-    order, so the folded graph has no cycles.
+    With `fold` set to False, a graph of at most DRAW_AT_MOST operations is not folded. The folded graph has no cycles,
+    because a block is a run of neighbours in the schedule.
     """
     operations = [row for row in report["per_operation"] if row["start"] is not None]
     must_fold = len(operations) > DRAW_AT_MOST
@@ -38,7 +36,6 @@ def graph(report: Mapping[str, Any], *, fold: bool = True) -> dict[str, Any]:
 def _edges(
     report: Mapping[str, Any], runs: Sequence[Sequence[int]], operations: Sequence[Mapping[str, Any]]
 ) -> list[list[int]]:
-    """Return [source, target, number of tensors] for each pair of nodes that an edge connects."""
     node_of = {operations[place]["index"]: node for node, run in enumerate(runs) for place in run}
     edges: Counter[tuple[int, int]] = Counter()
     for source, target in _through(report["graph"]["edges"], set(node_of)):
@@ -49,17 +46,13 @@ def _edges(
 
 
 def _through(edges: Sequence[Sequence[int]], drawn: set[int]) -> list[tuple[int, int]]:
-    """Return the edges between the rows that are drawn.
-
-    A row without cost, such as a reshape, is not drawn; its consumers are connected directly to its sources.
-    """
+    # A row without cost, such as a reshape, is not drawn. The consumers of the row are connected to its sources.
     sources: dict[int, list[int]] = {}
     for source, target in edges:
         sources.setdefault(target, []).append(source)
     known: dict[int, list[int]] = {}
 
     def made_by(row: int) -> list[int]:
-        """Return the drawn rows that a row's value comes from."""
         if row in drawn:
             return [row]
         if row not in known:
@@ -82,23 +75,20 @@ def _node(number: int, run: Sequence[int], operations: Sequence[Mapping[str, Any
 
 
 def _counted(kind: str, count: int) -> str:
-    """Return a number with its noun, such as "2 contractions"."""
     return f"{count} {kind}" if count == 1 else f"{count} {kind}s"
 
 
 def name_of(row: Mapping[str, Any]) -> str:
-    """Return the row's name in the model. If it has none, return the compiler's name."""
+    """Return the row's name in the model. If there is none, return the compiler's name."""
     return str(row["source"][0] if row["source"] else row["name"])
 
 
 def _block_of(name: str) -> str:
-    """Return the part of a name before its first separator (`fire2` in `fire2/squeeze`); empty if it has no separator."""
     match = _BLOCK.match(name)
     return match[1] if match else ""
 
 
 def _runs(operations: Sequence[Mapping[str, Any]]) -> list[list[int]]:
-    """Group neighbouring operations of the same block, then join the shortest groups until at most FOLD_ABOVE remain."""
     runs: list[list[int]] = []
     last = ""
     for index, operation in enumerate(operations):
@@ -115,7 +105,6 @@ def _runs(operations: Sequence[Mapping[str, Any]]) -> list[list[int]]:
 
 
 def _label(names: Sequence[str]) -> str:
-    """Return the block that the names share. If there is none, return the first name and the number of other names."""
     blocks = {_block_of(name) for name in names}
     if len(blocks) == 1 and (block := blocks.pop()):
         return block

@@ -1,4 +1,4 @@
-"""The memory map, which shows the addresses and cycles that each buffer occupies."""
+"""The memory map: the addresses and cycles that each buffer occupies."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ TITLES = (
 def memory_map(report: Mapping[str, Any]) -> dict[str, Any]:
     """Return the buffers as rectangles of addresses and cycles, largest first, and the live bytes over time.
 
-    Weights and state stay in memory for the whole inference and are much larger than the buffers. Therefore the drawing
-    starts above them, at the address `base`, where the first arena begins. Overlapping inferences use the arenas in
-    turn.
+    The drawing starts at the address `base`, above the weights and the state, which are much larger than the buffers.
     """
     storage = report["resources"]["storage"]
     moving = [buffer for buffer in report["memory"] if buffer["kind"] == "arena"]
@@ -42,7 +40,7 @@ def memory_map(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def storage_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the parts of the storage. Their bytes add up to the total."""
+    """Return the parts of the storage, whose bytes add up to the total."""
     storage, arenas = report["resources"]["storage"], report.get("arenas", 1)
     titles = dict(TITLES) | ({"activations": f"Activations ({arenas} arenas, used in turn)"} if arenas > 1 else {})
     return [{"key": key, "title": title, "bytes": storage[key]} for key, title in titles.items() if storage[key]]

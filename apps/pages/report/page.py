@@ -28,13 +28,13 @@ def _parsed(key: Any) -> Report:
 
 
 def report_of(program: Program) -> Report:
-    """Return the program's stored report. Recently used reports are cached in parsed form, because they never change."""
+    """Return the program's stored report. Recently used reports are cached."""
     return _parsed(program.pk)
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Whether a program fits a processor's memory, with the bytes needed and available and a note in words."""
+    """Whether a program fits into a processor's memory, and the bytes needed and available."""
 
     target: str
     fits: bool
@@ -45,7 +45,7 @@ class Fit:
 
 
 def program_page(program: Program, *, now: datetime) -> dict[str, Any]:
-    """Return the template context of the page."""
+    """Return the template context of the report page."""
     report = report_of(program)
     listed = rows.operation_rows(report)
     ranked = sorted((row for row in listed if row["start"] is not None), key=lambda row: (-row["cycles"], row["index"]))
@@ -104,10 +104,7 @@ def load_of(program: Program) -> dict[str, Any] | None:
 
 
 def price_of(program: Program, report: Report, *, now: datetime) -> dict[str, Any]:
-    """Return today's price of EXECUTIONS executions in the price book's default class.
-
-    If the price is unknown, return the reason instead.
-    """
+    """Return today's price of EXECUTIONS executions in the default class. If the price is unknown, return the reason."""
     try:
         book = book_in_force(at=now)
         document = document_of(book)
@@ -134,9 +131,9 @@ def price_of(program: Program, report: Report, *, now: datetime) -> dict[str, An
 
 
 def fits_of(program: Program) -> list[Fit]:
-    """Return how the program and its variants for other processors fit in memory.
+    """Return a Fit for the program and for each variant on another processor.
 
-    The list includes the processors for which the model was too large.
+    Processors whose memory is too small are included.
     """
     same = Program.objects.filter(model_version=program.model_version, precision=program.precision, dims=program.dims)
     newest: dict[str, Program] = {}
@@ -170,18 +167,15 @@ def _fit(program: Program, available: int | None) -> Fit:
 
 
 def _siblings(program: Program) -> list[Program]:
-    """Return the other programs of the same model version, sorted by processor and latency."""
     return list(program.model_version.programs.exclude(pk=program.pk).order_by("target", "latency_cycles")[:20])
 
 
 def _names(report: Report, listed: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the names of rows and units that the drawings use."""
     units = [rows.unit_name(unit, report) for unit in report["units"]]
     return {"rows": [{"name": graph.name_of(row)} for row in listed], "units": units}
 
 
 def _profile(listed: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the bars of the chart above the operations table, in the order of the schedule."""
     return {
         "rows": [
             {

@@ -1,4 +1,4 @@
-"""The table of operations, its totals, and the bounds. The rows add up to the report's main figures."""
+"""The table of operations with totals and bounds."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def share(part: int, whole: int) -> Fraction:
 
 
 def operation_rows(report: Report) -> list[dict[str, Any]]:
-    """Return a row for each operation, in the compiler's order, with its shares of the totals and its limit in words."""
+    """Return a row for each operation, in the compiler's order."""
     resources = report["resources"]
     rows = []
     for row in report["per_operation"]:
@@ -93,7 +93,7 @@ def operation_rows(report: Report) -> list[dict[str, Any]]:
 
 
 def totals(report: Report) -> dict[str, dict[str, Any]]:
-    """For each column with a total, return the sum of the rows, the main figure, and whether both are equal."""
+    """Return, for each column with a total, the sum of the rows, the main figure, and whether both are equal."""
     found = {}
     for column, way in TOTALS.items():
         headline: Any = report["resources"]
@@ -105,7 +105,7 @@ def totals(report: Report) -> dict[str, dict[str, Any]]:
 
 
 def unit_name(unit: Mapping[str, Any], report: Report) -> str:
-    """Return the name of a unit's lane: "link in" for the only unit of its class, "weights 2" for one of several."""
+    """Return the name of a unit's lane, such as "link in" for the only unit of a class or "weights 2" for one of several."""
     several = sum(one["class"] == unit["class"] for one in report["units"]) > 1
     name = str(unit["class"]).replace("_", " ")
     return f"{name} {unit['instance']}" if several else name
@@ -126,7 +126,7 @@ def unit_rows(report: Report) -> list[dict[str, Any]]:
 
 
 def bound_rows(report: Report) -> list[dict[str, Any]]:
-    """Return each proven lower bound and the value reached, with ratio = reached / bound and gap = ratio - 1."""
+    """Return each proven lower bound and the value reached. `ratio` is reached / bound, and `gap` is ratio - 1."""
     rows = []
     for key, title in (("latency", "Latency"), ("interval", "Interval"), ("memory", "Peak memory")):
         known = report["bounds"].get(key)
@@ -153,10 +153,7 @@ def limit_text(limit: str) -> str:
 
 
 def combined_rows(report: Report) -> list[list[str]]:
-    """Return the groups of contractions that run as one, by their names in the model.
-
-    The part number that the compiler adds after a slash is removed.
-    """
+    """Return the names of combined contractions, one list for each group."""
     return [[re.sub(r"/\d+$", "", name) for name in group] for group in report.get("combined", [])]
 
 
@@ -192,7 +189,7 @@ def accuracy_rows(accuracy: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def decibels_text(value: float | None) -> str:
-    """Format a ratio in decibels. The compiler reports 999 for "no difference" and -999 for "not a number"."""
+    """Format a ratio in decibels. 999 means "no difference", and -999 means "not a number"."""
     if value is None:
         return "not measured"
     if abs(value) >= NO_NOISE:
@@ -201,12 +198,11 @@ def decibels_text(value: float | None) -> str:
 
 
 def _decimal(value: float | None) -> str:
-    """Format a number with three significant digits, in exponent form if that is shorter; "-" for None."""
     return "-" if value is None else f"{value:.3g}"
 
 
 def operations_csv(report: Report) -> str:
-    """Return the table of operations as CSV. Shares have six decimal places, and the last row has the totals."""
+    """Return the table of operations as CSV. The last row has the totals."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -218,7 +214,7 @@ def operations_csv(report: Report) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as a CSV cell that no spreadsheet interprets as a formula."""
+    # A spreadsheet must not interpret a cell as a formula.
     if isinstance(value, Fraction):
         millionths = round(value * 10**6)
         return f"{millionths // 10**6}.{millionths % 10**6:06d}"

@@ -11,11 +11,10 @@ Run = Sequence[int]  # unit, start, cycles, row
 
 
 def timeline(report: Mapping[str, Any], *, start: int, end: int, bars: int = BARS_PER_LANE) -> dict[str, Any]:
-    """Return the lanes in the cycles [start, end).
+    """Return the lanes in the cycles [start, end). A bar is [unit, start, end, operation, fullness, runs].
 
-    A lane with at most `bars` runs shows each run. A fuller lane is divided into at most `bars` equal stretches. Each
-    stretch shows the operation that takes the most cycles in it, its fullness (in thousandths) and its number of runs.
-    A bar is [unit, start, end, operation, fullness, runs].
+    A lane with more than `bars` runs is divided into at most `bars` equal stretches. A stretch shows the operation that
+    takes the most cycles. Fullness is in thousandths.
     """
     latency = report["resources"]["cycles"]
     start, end = max(0, min(start, latency - 1)), max(1, min(end, latency))
@@ -38,10 +37,6 @@ def timeline(report: Mapping[str, Any], *, start: int, end: int, bars: int = BAR
 
 
 def _folded(lane: Sequence[Run], start: int, end: int, bars: int) -> list[list[int]]:
-    """Divide one lane into equal stretches, and return a bar for each stretch that is not idle.
-
-    Neighbours with the same operation and a similar fullness become one bar.
-    """
     width = -(-(end - start) // bars)
     busy: list[Counter[int]] = [Counter() for _ in range(-(-(end - start) // width))]
     count = [0] * len(busy)

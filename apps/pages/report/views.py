@@ -1,4 +1,4 @@
-"""Views for a program's report: the page, the data for its drawings, and the downloads."""
+"""Views for a program's report."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def program(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def program_compare(request: HttpRequest) -> HttpResponse:
-    """Show the comparison of up to four programs of the organisation (?p=<id>&p=<id>). The first is the baseline."""
+    """Show the comparison of up to four programs (?p=<id>&p=<id>). The first program is the baseline."""
     own = Program.objects.filter(organisation=organisation_get(request)).select_related("model_version__model")
     wanted = list(dict.fromkeys(_uuids(request.GET.getlist("p"))))[: compare.COLUMNS_MAX]
     known = own.in_bulk(wanted)
@@ -43,7 +43,6 @@ def program_compare(request: HttpRequest) -> HttpResponse:
 
 
 def _uuids(texts: list[str]) -> list[UUID]:
-    """Return the ids in the query string. Raises Http404 if one of them is not a UUID."""
     try:
         return [UUID(text) for text in texts]
     except ValueError:
@@ -65,7 +64,7 @@ def program_graph(request: HttpRequest, pk: UUID) -> JsonResponse:
 
 
 def program_download(request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
-    """Send one file of the report: report.json, operations.csv, trace.json, ranges.json, program.bin or program.asm."""
+    """Send one file of the report."""
     found = org_object_get(request, Program, pk=pk)
     known = FILES.get(kind)
     if known is None or (kind == "ranges.json" and not found.accuracy):
@@ -77,7 +76,6 @@ def program_download(request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
 
 
 def _cycle(text: str, otherwise: int) -> int:
-    """Return the cycle in the query string; `otherwise` if it is not a whole number."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else otherwise
 
 

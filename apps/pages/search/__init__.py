@@ -1,4 +1,4 @@
-"""Searches everything that a person may open: the organisation's objects, the documents and the pages."""
+"""Searches the organisation's objects, the documents and the pages."""
 
 from apps.pages.search.everything import Group, Hit, everything_search
 from apps.pages.search.words import Query

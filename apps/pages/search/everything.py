@@ -1,7 +1,6 @@
-"""Searches every kind of object of an organisation, the pages and the documents for a text.
+"""Searches every kind of object of an organisation, the pages and the documents.
 
-Each kind of object needs one query, which is limited, uses an index, and filters by organisation. Therefore the number
-of queries depends neither on the text nor on the number of objects.
+Every kind of object is found with one limited query that uses an index and filters by organisation.
 """
 
 from __future__ import annotations
@@ -33,9 +32,7 @@ PER_KIND = 5  # hits of one kind
 
 @dataclass(frozen=True)
 class Hit:
-    """A search result: its URL, its title, a note to distinguish it from similar results, and a state to show as a
-    badge.
-    """
+    """A search result: the URL, title and state, and a note to distinguish similar results."""
 
     url: str
     title: str
@@ -54,9 +51,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of object that can be found. `rows` queries the matching rows, newest first; `hit` turns a row into a
-    result.
-    """
+    """A kind of object that can be found. `rows` queries the matching rows, and `hit` turns a row into a result."""
 
     title: str
     icon: str
@@ -65,11 +60,9 @@ class Kind:
 
 
 def everything_search(query: Query, *, principal: Principal | None, limit: int = PER_KIND) -> list[Group]:
-    """Return the groups of results that are not empty: pages, then objects of the caller's current organisation, then
-    documents.
+    """Return the non-empty groups of results: pages, objects of the current organisation, documents.
 
-    For platform administrators, the organisations that match come before the documents. `principal` is the caller; None
-    means a visitor, who finds no objects.
+    Platform administrators also find organisations. A visitor (`principal` is None) finds no objects.
     """
     if not query:
         return []
@@ -213,7 +206,6 @@ def _customers(query: Query, limit: int) -> Group:
 
 
 def _pages(query: Query, principal: Principal | None, limit: int) -> Group:
-    """Return the pages whose name contains every word. Pages whose name begins with the text come first."""
     words = query.text.lower().split()
     role = principal.memberships.get(principal.current) if principal and principal.current else None
     links = navigation.pages_of(

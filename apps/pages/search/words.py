@@ -1,4 +1,4 @@
-"""Interprets the text of a search as a name, a number, or the beginning of an id or a digest."""
+"""Interprets the text of a search as a name, a number, or the start of an id or a digest."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Query:
 
     @classmethod
     def read(cls, raw: str) -> Query:
-        """Return the query for a text, as one line without control characters and of at most LENGTH characters."""
+        """Parse a search text, which is first reduced to one line of at most LENGTH characters."""
         kept = "".join(" " if unicodedata.category(one) in _CONTROL else one for one in raw[: LENGTH * 5])
         return cls(" ".join(kept.split())[:LENGTH].strip())
 
@@ -40,7 +40,6 @@ class Query:
 
     @cached_property
     def id_range(self) -> tuple[UUID, UUID] | None:
-        """The first and the last possible id that begin with the text; None if no id can begin with it."""
         digits = self.text.lower().replace("-", "")
         if not PREFIX <= len(digits) <= _ID_DIGITS or not _HEX.fullmatch(digits):
             return None
@@ -48,15 +47,12 @@ class Query:
 
     @cached_property
     def digest(self) -> str:
-        """The text as the beginning of a SHA-256 digest; empty if no digest can begin with it."""
         digits = self.text.lower().removeprefix("sha256:")
         return digits if PREFIX <= len(digits) <= _DIGEST_DIGITS and _HEX.fullmatch(digits) else ""
 
     @cached_property
     def numbers(self) -> dict[NumberKind, int]:
-        """The object numbers that the text may mean, by kind: one kind for `Q-0007` or `q7`, every kind for `7` or
-        `0007`.
-        """
+        # `Q-0007` and `q7` mean one kind; `7` and `0007` mean every kind.
         reference = number_parse(self.text)
         if reference is not None:
             return {reference.kind: reference.number}
@@ -68,9 +64,9 @@ class Query:
         return Q(number=self.numbers[kind]) if kind in self.numbers else Q(pk__in=[])
 
     def named(self, *columns: str) -> Q:
-        """Return a condition for rows that contain every word of the text in at least one of the columns.
+        """Return a condition for rows in which every word of the text occurs in one of the columns.
 
-        A short word must be at the beginning of the column.
+        A short word must be at the start of the column.
         """
         found = Q(pk__in=[]) if not self.text else Q()
         for word in self.text.split()[:WORDS]:
@@ -82,14 +78,11 @@ class Query:
         return found
 
     def identified(self, column: str = "pk") -> Q:
-        """Return a condition for rows whose id begins with the text. If no id can, no row matches."""
+        """Return a condition for rows whose id begins with the text."""
         return Q(**{f"{column}__range": self.id_range}) if self.id_range else Q(pk__in=[])
 
     def digested(self, column: str) -> Q:
-        """Return a condition for rows whose digest begins with the text.
-
-        The condition is a range, so that an index with any collation can be used.
-        """
+        """Return a condition for rows whose digest begins with the text."""
         if not self.digest:
             return Q(pk__in=[])
         return Q(**{f"{column}__gte": self.digest, f"{column}__lt": self.digest + _AFTER_HEX})

@@ -1,8 +1,5 @@
 # ruff: noqa: A002 - arguments are named as a page writes them
-"""The template tags and filters for all pages: `{% load takt %}`. Most tags render a template in templates/components/.
-
-`apps.figures` formats the figures; it documents units and rounding.
-"""
+"""The template tags and filters for all pages: `{% load takt %}`."""
 
 from __future__ import annotations
 
@@ -50,22 +47,20 @@ register.simple_tag(copying.snippet)
 
 @register.filter
 def percent(share: figures.Number | None, places: int = 1) -> str:
-    """{{ row.share|percent }}: 0.314 -> 31.4 %."""
+    """{{ row.share|percent }}: a share as a percentage, such as 31.4 % for 0.314."""
     return figures.percent_format(share, places)
 
 
 @register.filter
 def money(amount: Decimal | int | str | None, currency: figures.Currency) -> SafeString:
-    """{{ quote.net|money:quote.currency }}: an amount rounded to the currency's smallest unit. The title is the exact
-    amount.
-    """
+    """{{ quote.net|money:quote.currency }}: an amount rounded to the currency's smallest unit."""
     exact = figures.money_exact_format(amount, currency)
     return format_html('<span class="money" title="{}">{}</span>', exact, figures.money_format(amount, currency))
 
 
 @register.filter
 def price(amount: Decimal | int | str | None, currency: figures.Currency) -> SafeString:
-    """{{ price|price:currency }}: a unit price with four significant digits. The title is the exact price."""
+    """{{ price|price:currency }}: a unit price with four significant digits."""
     exact = figures.money_exact_format(amount, currency)
     return format_html('<span class="money" title="{}">{}</span>', exact, figures.price_format(amount, currency))
 
@@ -80,7 +75,7 @@ def unit_price(
 ) -> SafeString:
     """{% unit_price price.amount price.currency of=1000 %}: a price such as "€ 0.01218 per million executions".
 
-    The title is the exact price. If `part` is "price" or "per", only that part of the text is shown.
+    If `part` is "price" or "per", only that part of the text is shown.
     """
     price, per = figures.unit_price_format(amount, currency, thing=thing, of=of)
     if part == "per":
@@ -99,13 +94,13 @@ def money_exact(amount: Decimal | int | str | None, currency: figures.Currency) 
 
 @register.filter
 def item(mapping: Mapping[str, Any] | None, key: str) -> Any:
-    """{{ mapping|item:"key" }}: the value for the key; None if there is none."""
+    """{{ mapping|item:"key" }}: the value for the key; None if the key is missing."""
     return mapping.get(key) if mapping else None
 
 
 @register.simple_tag(takes_context=True)
 def when(context: template.Context, at: datetime | None, seconds: bool = False) -> SafeString:
-    """{% when job.submitted_at %}: a time in the organisation's time zone, followed by the time in UTC if it differs."""
+    """{% when job.submitted_at %}: a time in the organisation's time zone, followed by UTC if different."""
     if at is None:
         return mark_safe('<span class="text-secondary">-</span>')
     zone = getattr(context.get("organisation"), "time_zone", None) or "UTC"
@@ -124,9 +119,7 @@ def when(context: template.Context, at: datetime | None, seconds: bool = False) 
 
 @register.simple_tag(takes_context=True)
 def period(context: template.Context, start: datetime | None, end: datetime | None) -> SafeString:
-    """{% period quote.window_start quote.window_end %}: start and end in the organisation's time zone. The title is in
-    UTC.
-    """
+    """{% period quote.window_start quote.window_end %}: start and end in the organisation's time zone."""
     zone = getattr(context.get("organisation"), "time_zone", None) or "UTC"
     title = figures.period_format(start, end, "UTC")
     return format_html('<span class="text-nowrap" title="{}">{}</span>', title, figures.period_format(start, end, zone))
@@ -140,25 +133,20 @@ def ago(at: datetime | None, now: datetime) -> str:
 
 @register.simple_tag
 def icon(name: str, css: str = "") -> SafeString:
-    """{% icon "upload" %}: an icon listed in static/icons.txt. Icons are decorative, so they are hidden from screen
-    readers.
-    """
+    """{% icon "upload" %}: an icon listed in static/icons.txt, hidden from screen readers."""
     source = f"{static('vendor/icons.svg')}#{name}"
     return format_html('<svg class="icon {}" aria-hidden="true" focusable="false"><use href="{}"/></svg>', css, source)
 
 
 @register.simple_tag
 def badge(kind: str, label: str = "") -> SafeString:
-    """{% badge "exact" %}, {% badge job.state %}: a word with a colour and usually an icon.
-
-    An unknown kind gets the neutral colour.
-    """
+    """{% badge "exact" %}, {% badge job.state %}: a word with a colour and usually an icon."""
     return badges.render(kind, label)
 
 
 @register.simple_tag
 def bar(share: figures.Number | None, label: str = "") -> SafeString:
-    """{% bar row.share %}: a thin bar for a share from 0 to 1. The bar is decorative, so show the number next to it."""
+    """{% bar row.share %}: a thin bar for a share from 0 to 1. Show the number next to the bar."""
     number = figures.fraction(share) or Fraction(0)
     width = figures.fixed(min(max(number, Fraction(0)), Fraction(1)) * 100, 2)
     return format_html(
@@ -172,7 +160,7 @@ def bar(share: figures.Number | None, label: str = "") -> SafeString:
 
 @register.simple_tag
 def define(term: str, css: str = "") -> SafeString:
-    """{% define "latency" %}: a `?` that opens a term's definition from docs/reference/glossary.md."""
+    """{% define "latency" %}: a `?` that opens a term's definition from the glossary."""
     known = definitions.find(term)
     if known is None:
         return mark_safe("")
@@ -186,9 +174,7 @@ _IDS = re.compile(r"\b(?:[0-9a-f]{64}|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12
 
 @register.filter
 def short_ids(text: str) -> SafeString:
-    """{{ entry.detail_text|short_ids }}: shortens digests and identifiers to their first characters, with the full
-    value as title.
-    """
+    """{{ entry.detail_text|short_ids }}: text with digests and identifiers cut to their first characters."""
 
     def cut(match: re.Match[str]) -> str:
         whole = match[0]
@@ -206,9 +192,7 @@ def empty_state(
     sample_url: str = "",
     sample_label: str = "",
 ) -> dict[str, Any]:
-    """{% empty_state "No models yet." url label %}: a sentence with a button, and optionally a second button for a
-    sample.
-    """
+    """{% empty_state "No models yet." url label %}: a sentence with a button, and optionally a second button for a sample."""
     return {
         "text": text,
         "url": url,
@@ -231,8 +215,7 @@ def metric(
 ) -> dict[str, Any]:
     """{% metric "Latency" value kind="exact" note="38,912 cycles" term="latency" %}: one figure in a card.
 
-    `kind` is exact, bound, measured, estimated or "not priced". `term` is a glossary term whose definition can be
-    opened. `exact` becomes the title.
+    `kind` is exact, bound, measured, estimated or "not priced". `term` is a glossary term. `exact` becomes the title.
     """
     values = {"label": label, "value": value, "kind": kind, "note": note, "term": term, "url": url, "exact": exact}
     length = len(strip_tags(str(value)))
@@ -244,7 +227,7 @@ def metric(
 
 @register.inclusion_tag("components/field.html")
 def field(bound: BoundField, label: str = "", help: str = "", suffix: str = "", term: str = "") -> dict[str, Any]:
-    """{% field form.email %}: the label, control, help text and errors of a form field, linked for screen readers."""
+    """{% field form.email %}: the label, control, help text and errors of a form field."""
     widget = bound.field.widget
     kind = "input"
     if isinstance(widget, CheckboxInput):
@@ -291,7 +274,7 @@ def problem(title: str, detail: str = "", items: Sequence[Any] = (), kind: str =
 
 @register.inclusion_tag("components/stages.html")
 def stages(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """{% stages rows %}: a list of stages. Each row is a mapping with the keys state, name, seconds and detail.
+    """{% stages rows %}: a list of stages. A row is a mapping with the keys state, name, seconds and detail.
 
     The state is waiting, running, done, failed or skipped.
     """
@@ -300,25 +283,19 @@ def stages(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 @register.inclusion_tag("components/tabs.html")
 def tabs(items: Sequence[tuple[str, str]], current: str, label: str = "Views") -> dict[str, Any]:
-    """{% tabs items current %}: tabs, given as (url, label). Each tab is a separate page, so tabs work without
-    JavaScript.
-    """
+    """{% tabs items current %}: tabs, given as (url, label). Each tab is a separate page."""
     return {"items": items, "current": current, "label": label}
 
 
 @register.inclusion_tag("components/pagination.html")
 def pagination(page: Page[Any]) -> dict[str, Any]:
-    """{% pagination page %}: links to the first, previous and next page of a list. They keep the other query
-    parameters.
-    """
+    """{% pagination page %}: links to the first, previous and next page of a list."""
     return {"page": page}
 
 
 @register.inclusion_tag("components/saved_filters.html", takes_context=True)
 def saved_filters(context: template.Context, page: str) -> dict[str, Any]:
-    """{% saved_filters "dispatch:job_list" %}: the person's saved filters of a list, and a form to save the current
-    filter.
-    """
+    """{% saved_filters "dispatch:job_list" %}: the saved filters of a list, and a form to save the current filter."""
     organisation, request = context.get("organisation"), context["request"]
     if organisation is None:
         return {}
@@ -330,9 +307,9 @@ def saved_filters(context: template.Context, page: str) -> dict[str, Any]:
 def as_api(
     context: template.Context, path: str, method: str = "GET", body: Any = None, file: str = ""
 ) -> dict[str, Any]:
-    """{% as_api "/api/v1/models" %}: the API call that does the same as the page, ready to paste.
+    """{% as_api "/api/v1/models" %}: the API call that does the same as the page.
 
-    `body` is the JSON to send, as a mapping or text. Alternatively, `file` is the name of a file to send.
+    `body` is the JSON to send, as a mapping or text. `file` is the name of a file to send instead.
     """
     request = context.get("request")
     address = request.build_absolute_uri(path) if request else path
@@ -349,7 +326,7 @@ def as_api(
 
 @register.inclusion_tag("components/keys.html", takes_context=True)
 def keyboard_help(context: template.Context) -> dict[str, Any]:
-    """{% keyboard_help %}: the dialog that lists the keyboard shortcuts, including those for the pages in the side bar."""
+    """{% keyboard_help %}: the dialog that lists the keyboard shortcuts."""
     return main_navigation(context)
 
 
@@ -367,12 +344,12 @@ def main_navigation(context: template.Context) -> dict[str, Any]:
 
 @register.inclusion_tag("components/json.html")
 def page_data(value: Any, id: str) -> dict[str, Any]:
-    """{% page_data data "report-data" %}: data as JSON for a script in static/js. The browser never executes the data."""
+    """{% page_data data "report-data" %}: data as JSON for a script in static/js."""
     return {"value": value, "id": id}
 
 
 def _block(name: str, content: str, **values: Any) -> SafeString:
-    """Render a component around `content`, which the template engine has already escaped."""
+    # The template engine has already escaped `content`.
     return mark_safe(render_to_string(f"components/{name}.html", {**values, "content": content}))  # noqa: S308
 
 
@@ -401,15 +378,13 @@ def card(content: str, title: str = "", subtitle: str = "", id: str = "", term: 
 
 @register.simple_block_tag
 def table_card(content: str, title: str = "", subtitle: str = "", id: str = "", term: str = "") -> SafeString:
-    """{% table_card title="Models" %}<table class="table">...</table>{% endtable_card %}: a table that scrolls inside
-    its card.
-    """
+    """{% table_card title="Models" %}<table class="table">...</table>{% endtable_card %}: a card with a scrolling table."""
     return _block("table_card", content, title=title, subtitle=subtitle, id=id, term=term)
 
 
 @register.simple_block_tag
 def why(content: str, summary: str = "Why this number?") -> SafeString:
-    """{% why %}...{% endwhy %}: an explanation of a figure, collapsed at first. Works without JavaScript."""
+    """{% why %}...{% endwhy %}: an explanation of a figure, collapsed at first."""
     return _block("why", content, summary=summary)
 
 
@@ -420,7 +395,7 @@ def chart(
     """{% chart id="ops" title="Share by operation" kind="bar" data="report-data" %}<table>...</table>{% endchart %}: a
     chart.
 
-    The content is a table with the same data. It is folded below the chart; without JavaScript, it replaces the chart.
-    `data` is the id of a `page_data` element, and `url` is an address that returns JSON. `height` is sm, md or lg.
+    The content is a table with the same data. `data` is the id of a `page_data` element, and `url` is an address that
+    returns JSON. `height` is sm, md or lg.
     """
     return _block("chart", content, id=id, title=title, kind=kind, data=data, url=url, height=height)

@@ -1,4 +1,4 @@
-"""Decides how many copies of each program are placed, and which copies share a device."""
+"""Decides how many copies of programs to place, and which copies share a device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PIECE = (
 
 
 def services(scenario: Scenario) -> Whole:
-    """Return an array (device types, requests) of the microseconds for which each request would occupy a device."""
+    """Return an array (device types, requests) of the microseconds for which a request would occupy a device."""
     rows = []
     for device in scenario.devices:
         interval = np.array([one.interval for one in scenario.programs], dtype=np.int64)
@@ -31,8 +31,7 @@ def services(scenario: Scenario) -> Whole:
 def items_of(scenario: Scenario, *, piece: int = PIECE) -> tuple[Item, ...]:
     """Return at least one copy of every program. The copies of the busiest program come first.
 
-    The device time of a program's requests is split equally among its copies. A copy uses at most `piece` millionths of
-    any device's time.
+    A copy uses at most `piece` millionths of any device's time.
     """
     which, size = scenario.requests.program, len(scenario.programs)
     sums = [np.bincount(which, weights=row, minlength=size) for row in services(scenario)]
@@ -47,19 +46,14 @@ def items_of(scenario: Scenario, *, piece: int = PIECE) -> tuple[Item, ...]:
 
 
 class _Rooms:
-    """The opened devices in the order in which they were opened, and the numbers of devices left."""
-
     def __init__(self, devices: Sequence[DeviceType]) -> None:
         self.devices = devices
         self.left = [one.count for one in devices]
         self.placed: list[tuple[int, list[int]]] = []
 
     def open(self, item: Item) -> int:
-        """Open a device of the best type for the item. Raises NoRoom if no suitable device is left.
-
-        The item takes a share of a device's time and a share of its memory. The best type is the one for which the
-        larger of the two shares is smallest.
-        """
+        # An item takes a share of a device's time and a share of its memory. The best type minimises the larger
+        # share.
         options = []
         for kind, device in enumerate(self.devices):
             shares = (item.duty[kind] / FILLED, item.memory_bytes / device.memory_bytes)
@@ -80,7 +74,7 @@ class _Rooms:
 
 
 def one_each(items: tuple[Item, ...], devices: tuple[DeviceType, ...]) -> list[Placed]:
-    """Place each copy on its own device, as if each model had its own machines."""
+    """Place each copy on its own device."""
     rooms = _Rooms(devices)
     for item in items:
         rooms.open(item)
@@ -89,10 +83,7 @@ def one_each(items: tuple[Item, ...], devices: tuple[DeviceType, ...]) -> list[P
 
 
 def first_fit(items: tuple[Item, ...], devices: tuple[DeviceType, ...]) -> list[Placed]:
-    """Place each copy on the first open device with room. If there is none, open a new device.
-
-    Copies of the same program on a device share its memory.
-    """
+    """Place each copy on the first open device with room. If there is no room, open a new device."""
     rooms = _Rooms(devices)
     time, memory, kinds = np.zeros(len(items)), np.zeros(len(items)), np.zeros(len(items), dtype=np.int64)
     homes: dict[int, set[int]] = {}
@@ -113,8 +104,7 @@ def first_fit(items: tuple[Item, ...], devices: tuple[DeviceType, ...]) -> list[
 
 
 def dot_product_fit(items: tuple[Item, ...], devices: tuple[DeviceType, ...]) -> list[Placed]:
-    """Fill one device after another. The next program is always the one whose demand aligns best with the remaining
-    capacity.
+    """Fill the devices in turn, always with the program whose demand aligns best with the remaining capacity.
 
     See Panigrahy and others, 2011.
     """
@@ -137,7 +127,6 @@ def dot_product_fit(items: tuple[Item, ...], devices: tuple[DeviceType, ...]) ->
 
 
 def _filled(sizes: npt.NDArray[np.float64], left: npt.NDArray[np.int64]) -> list[int]:
-    """Return the copies to place on one device. Copies of the same program share its memory."""
     room, left, sizes = np.ones(2), left.copy(), sizes.copy()
     chosen: list[int] = []
     while True:
@@ -161,11 +150,7 @@ POLICIES: dict[str, Placer] = {"dot product": dot_product_fit, "first fit": firs
 
 
 def spare_filled(placed: list[Placed], scenario: Scenario) -> list[Placed]:
-    """Return the placed devices and all spare ones. Each spare device is a copy of a placed device, as far as its
-    memory allows.
-
-    The placed devices are copied in turn.
-    """
+    """Return the placed devices and all spare devices. Each spare device copies a placed device, as far as memory allows."""
     found, turn = list(placed), 0
     for kind, device in enumerate(scenario.devices):
         for _ in range(device.count - sum(one.type == kind for one in placed)):

@@ -1,4 +1,4 @@
-"""The report of a simulation in whole numbers. Equal runs have the same digest."""
+"""The report of a simulation in whole numbers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Report:
     """The report of a simulation.
 
     Waits are in microseconds from arrival to start, as nearest-rank percentiles over the requests that started. Device
-    time is in microseconds, and energy in millijoules, rounded down. `missed` is the number of accepted reservations
-    that did not begin on time or did not end within their window.
+    time is in microseconds, and energy in millijoules. `missed` counts the accepted reservations that did not begin on
+    time or did not end within their window.
     """
 
     requests: int
@@ -39,11 +39,9 @@ class Report:
 
     @property
     def utilisation(self) -> float:
-        """The busy device time as a share of the available device time, from 0 to 1."""
         return self.busy / self.available if self.available else 0.0
 
     def to_json(self) -> dict[str, int | str]:
-        """Return all fields as a dictionary."""
         return asdict(self)
 
 

@@ -18,8 +18,8 @@ def requests_like(
 ) -> Requests:
     """Return `count` requests in [0, until) that follow a trace. `at` has the trace's arrivals in microseconds from 0.
 
-    The trace is repeated until the end. Each request is drawn from it at random and moved by up to half a second. Its
-    program is drawn according to `popularity`.
+    Requests are drawn at random from the trace, which is repeated until the end. Programs are drawn according to
+    `popularity`.
     """
     length = int(at.max()) + 1 if len(at) else SECOND
     repeats = -(-until // length)

@@ -1,10 +1,7 @@
-"""Simulates events in chronological order: a device finishes, a reservation begins, or a booking or request arrives.
+"""Simulates a datacenter, one event after another in chronological order.
 
-Running work is never interrupted. A request starts immediately on the first idle device that has its program and is not
-reserved while the request would run. If there is no such device, the request waits in its program's queue. A device
-that finishes looks at the first request in the queue of each of its programs, and starts the earliest that fits before
-its next reservation. `timetable.admission.place` admits reservations into the free time of devices that have the
-program. A reserved window includes the time to load the program.
+Running work is never interrupted. A request starts on the first idle device that has the program and no reservation in
+the way; otherwise, the request waits in the program's queue. A reserved window includes the time to load the program.
 """
 
 from __future__ import annotations
@@ -52,8 +49,6 @@ class Outcome:
 
 @dataclass
 class _Device:
-    """The state of a device. `until` is the end of its current work."""
-
     type: int
     programs: tuple[int, ...]
     until: int = 0
@@ -64,7 +59,7 @@ class _Device:
 
 
 class Simulator:
-    """A run of a scenario, with programs resident on the `placed` devices."""
+    """A simulation run. Programs are resident on the `placed` devices."""
 
     def __init__(self, scenario: Scenario, placed: list[Placed]) -> None:
         self.scenario = scenario
@@ -89,7 +84,7 @@ class Simulator:
         self.busy, self.loaded = [0] * len(self.devices), 0
 
     def run(self) -> Outcome:
-        """Run the scenario to its end, and return the outcome."""
+        """Run the scenario to the end, and return the outcome."""
         events, until, handle, arrive = self.events, self.scenario.until, self._handle, self._arrive
         for request, now in enumerate(self.at):
             if now >= until:
@@ -124,7 +119,6 @@ class Simulator:
             self.queues[program].append(request)
 
     def _started_idle(self, request: int, program: int, now: int) -> bool:
-        """Start a request on the first idle device on which it fits. Return False if there is no such device."""
         heap, listed, aside = self.idle[program], self.listed[program], []
         found = False
         while heap and not found:
@@ -187,9 +181,7 @@ class Simulator:
                 heappush(self.idle[program], number)
 
     def _begin(self, number: int, now: int) -> None:
-        """Begin the first reservation of a device. It counts as kept if the device is idle and the work ends within the
-        window.
-        """
+        # A reservation counts as kept if the device is idle and the work ends within the window.
         device = self.devices[number]
         window = device.windows.pop(0)
         device.limit = device.windows[0].start if device.windows else NEVER
@@ -207,9 +199,7 @@ class Simulator:
         return Work(work.count, work.each, work.setup + self.loads[kind][booking.program])
 
     def _book(self, which: int, now: int) -> None:
-        """Admit a booking on the device on which it would end first. Ties are broken by device type, then by device
-        number.
-        """
+        # Ties are broken by device type, then by device number.
         booking = self.scenario.bookings[which]
         limits = Limits(max(now, booking.not_before), min(booking.not_after, self.scenario.until))
         best: Placement | None = None
@@ -240,7 +230,7 @@ class Simulator:
 
 
 def _plain(numbers: Whole) -> array[int]:
-    """Return the numbers as an array whose elements are faster to read than NumPy's."""
+    # An array's elements are faster to read than NumPy's.
     found = array("q")
     found.frombytes(np.ascontiguousarray(numbers, dtype=np.int64).tobytes())
     return found

@@ -33,8 +33,8 @@ class DeviceType:
 class Program:
     """A compiled program. The initiation interval and the latency are in cycles.
 
-    `load_bytes` is the number of bytes sent over the link before the program's first cycle (`resources.load`). None
-    means all of the program's memory.
+    `load_bytes` is the number of bytes sent over the link before the program's first cycle. None means all of the
+    program's memory.
     """
 
     name: str
@@ -57,9 +57,7 @@ class Program:
 
 @dataclass(frozen=True, eq=False)
 class Requests:
-    """On-demand requests in order of arrival: arrival time in microseconds, index of the program, and number of
-    executions.
-    """
+    """On-demand requests in order of arrival: arrival time in microseconds, index of the program, number of executions."""
 
     at: Whole
     program: Whole
@@ -76,9 +74,9 @@ class Requests:
 
 @dataclass(frozen=True)
 class Booking:
-    """A request for a reservation, made at the time `at`.
+    """A request for a reservation on one device, made at the time `at`.
 
-    It asks for `executions` of a program on one device, in one window within [not_before, not_after).
+    The window must lie within [not_before, not_after).
     """
 
     at: int
@@ -90,7 +88,7 @@ class Booking:
 
 @dataclass(frozen=True)
 class Scenario:
-    """The input of a simulation over [0, until): device types, programs, requests and bookings."""
+    """The input of a simulation over [0, until)."""
 
     devices: tuple[DeviceType, ...]
     programs: tuple[Program, ...]
@@ -101,7 +99,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Item:
-    """A resident copy of a program: its share of the time of each device type, in millionths, and its memory in bytes."""
+    """A resident copy of a program: the share of each device type's time, in millionths, and the memory in bytes."""
 
     program: int
     duty: tuple[int, ...]
@@ -110,17 +108,17 @@ class Item:
 
 @dataclass(frozen=True)
 class Placed:
-    """A device with its resident programs: the index of its type, and the indices of the programs in ascending order."""
+    """A device with resident programs: the index of the device type, and the programs' indices in ascending order."""
 
     type: int
     programs: tuple[int, ...]
 
 
 class Placer(Protocol):
-    """A policy that assigns copies of programs to devices. It raises NoRoom if the devices do not suffice."""
+    """A policy that assigns copies of programs to devices. Raises NoRoom if the devices do not suffice."""
 
     def __call__(self, items: tuple[Item, ...], devices: tuple[DeviceType, ...]) -> list[Placed]: ...
 
 
 class NoRoom(ValueError):
-    """Raised if the devices have no room for all copies. The message says how many copies were placed."""
+    """Raised if the devices have no room for all copies."""
