@@ -73,7 +73,7 @@ def _owned_and_ran(time: DeviceTime) -> tuple[list[Time], list[Time]]:
 
 
 def chart_of(report: selectors.Capacity) -> dict[str, object]:
-    """Return the line chart's data: for each pool, the seconds sold in each hour."""
+    """Return the line chart's data: for each pool, the seconds of device time sold in each hour."""
     series = [
         {"name": load.pool.slug, "values": [cell.sold / 1e6 for cell in load.cells], "step": True}
         for load in report.pools

@@ -1,4 +1,4 @@
-"""What-ifs: a worker compares each pool at present with the same pool after a change."""
+"""What-ifs: comparisons of the present pools with the pools after a change."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RERATE = "apps.reports.tasks.rerate"
 
 
 def what_if_request(*, change: Change, trace: DemandTrace | None, asked_by: User | None, now: datetime) -> WhatIf:
-    """Create a what-if and queue its computation. Raises Problem."""
+    """Create a what-if and queue the computation. Raises Problem."""
     rows = list(pools())
     change_check(
         change,

@@ -136,9 +136,9 @@ def trace_list(request: HttpRequest) -> QuerySet[DemandTrace]:
 )
 @idempotent
 def trace_create(request: HttpRequest, file: File[UploadedFile]) -> tuple[int, DemandTrace]:
-    """Upload CSV with a `timestamp` column, OpenTelemetry spans as JSON lines, or an access log.
+    """Accepts CSV with a `timestamp` column, OpenTelemetry spans as JSON lines, or an access log.
 
-    Lines must be in chronological order.
+    CSV may also have the columns `count` and `program`. Lines must be in chronological order.
     """
     return 201, _uploaded(file, principal_get(request).user)
 

@@ -21,8 +21,8 @@ from apps.sales.selectors import LineUsage, contract_usage
 class RestLine:
     """The unused part of a line.
 
-    `worth` is the quoted price. `charge` is the charge for releasing this part. If the line is the contract minimum,
-    `worth` is the shortfall if the remainder is used, and `charge` is the shortfall if the contract ends now.
+    `worth` is the quoted price. `charge` is the charge for releasing this part. For the contract minimum, `worth` is
+    the shortfall if the remainder is used, and `charge` is the shortfall if the contract ends now.
     """
 
     model: str

@@ -83,7 +83,7 @@ class QuotaIn(RequestBody):
 
 
 class FormIn(RequestBody):
-    """`every` is the length in seconds of a part (spread) or of an interval, as a decimal or a fraction ("1/1000")."""
+    """`every` is the length of a part (spread) or of an interval, in seconds. Fractions such as "1/1000" are accepted."""
 
     name: Literal["execution", "spread", "interval"]
     every: str | None = Field(default=None, pattern=r"^[0-9]{1,9}(\.[0-9]{1,12}|/[1-9][0-9]{0,11})?$")

@@ -6,7 +6,7 @@ class SalesConfig(AppConfig):
     label = "sales"
 
     def ready(self) -> None:
-        """Register the rule that keeps model files in use by contracts."""
+        """Register the rule that protects the model files of active contracts."""
         from apps.registry.services import KEEPERS
         from apps.sales.selectors import version_keep_reason
 

@@ -75,7 +75,7 @@ class Month:
 
 
 def months_after(start: datetime, months: int) -> datetime:
-    """Return the same day and time `months` months later, or the last day of a shorter month."""
+    """Add months to an instant. If the target month is too short, use its last day."""
     year, month = divmod(start.year * 12 + start.month - 1 + months, 12)
     day = min(start.day, calendar.monthrange(year, month + 1)[1])
     return start.replace(year=year, month=month + 1, day=day)
@@ -92,7 +92,10 @@ def commitment_at(organisation: Organisation, *, at: datetime, currency: str) ->
 
 
 def commitments_paused(organisation: Organisation, *, at: datetime) -> list[Commitment]:
-    """Return the commitments for which no price book is in force at an instant, newest first."""
+    """Return the commitments that are paused at an instant, newest first.
+
+    A commitment is paused if no price book in its currency is in force.
+    """
     priced = PriceBook.objects.filter(effective__contains=at).values("currency")
     return list(commitments_of(organisation).filter(period__contains=at).exclude(currency__in=priced))
 

@@ -106,7 +106,7 @@ def commitment_list(request: HttpRequest) -> QuerySet[Commitment]:
     "/commitments/{uuid:pk}", response=CommitmentDetailOut, operation_id="commitment_get", summary="One commitment"
 )
 def commitment_get(request: HttpRequest, pk: UUID) -> Commitment:
-    """Also returns the commitment's months and the amount that can still be bought at its factor."""
+    """Also returns the months of the commitment and the amount that can still be bought at the commitment's factor."""
     return org_object_get(request, Commitment, pk=pk)
 
 
@@ -119,7 +119,7 @@ def commitment_get(request: HttpRequest, pk: UUID) -> Commitment:
 )
 @idempotent
 def commitment_enter(request: HttpRequest, payload: CommitmentIn) -> tuple[int, Commitment]:
-    """The commitment begins at once. A month's shortfall below `minimum` is charged."""
+    """The commitment begins at once. If a month's usage is below `minimum`, the shortfall is charged."""
     organisation, now = organisation_get(request, roles=MONEY), timezone.now()
     minimum = amount_entered(payload.minimum, currency=currency_chosen(None, now=now))
     return 201, services.commitment_enter(

@@ -1,4 +1,4 @@
-"""A comparison of quotes with the first quote."""
+"""Comparisons of quotes. The first quote is the baseline."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ TITLE = "Contract minimum"
 
 
 def minimum_rating(book: PriceBookDocument, terms: Terms, amounts: Iterable[Decimal]) -> Rating | None:
-    """Rate the shortfall to the contract minimum. Return None if the book has no contract minimum.
+    """Rate the shortfall against the contract minimum. Return None if the book has no contract minimum.
 
     `amounts`: the amounts of the lines. `terms`: the terms of the first line.
     """
@@ -32,7 +32,7 @@ def with_minimum(book: PriceBookDocument, amount: Decimal) -> Decimal:
 
 
 def minimum_lacking(book: PriceBookDocument, amount: Decimal) -> Decimal:
-    """Return the shortfall to the contract minimum if the lines cost `amount`."""
+    """Return the shortfall against the contract minimum if the lines cost `amount`."""
     return subtract(with_minimum(book, amount), amount)
 
 

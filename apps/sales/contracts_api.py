@@ -298,7 +298,7 @@ def contract_end(request: HttpRequest, pk: UUID, payload: ContractEndIn | None =
     summary="Cost of ending a contract now",
 )
 def contract_end_preview(request: HttpRequest, pk: UUID) -> dict[str, Any]:
-    """Changes nothing.
+    """Returns the charge if the contract ends now; nothing changes.
 
     When you end the contract, send this `charge` as `at_most`. If the charge has risen, the request is refused.
     """

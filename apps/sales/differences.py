@@ -27,7 +27,7 @@ REASONS = {
 
 
 def differences_named(contract: Contract, usage: ContractUsage) -> list[dict[str, Any]]:
-    """Return the differences with their reasons. The amounts sum to exactly `usage.difference`.
+    """Return the differences with their reasons. The amounts add up to exactly `usage.difference`.
 
     Raises RuntimeError if the sum is wrong.
     """

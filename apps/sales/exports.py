@@ -91,7 +91,7 @@ def _rows(lines: list[dict[str, Any]]) -> Iterator[list[Any]]:
 
 
 def priced_lines(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the priced lines of a quote. The shortfall to the contract minimum, if any, is the last line."""
+    """Return the priced lines of a quote. The shortfall against the contract minimum, if any, is the last line."""
     lines: list[dict[str, Any]] = document["lines"]
     if not minimum_quoted(document):
         return lines
@@ -123,7 +123,7 @@ def line_title(line: dict[str, Any]) -> str:
 
 
 def text_cell(text: str) -> str:
-    """Return the text for a CSV cell, with an apostrophe in front if a spreadsheet would read a formula."""
+    """Return the text, prefixed with an apostrophe if a spreadsheet would read the text as a formula."""
     return f"'{text}" if text[:1] in "=+-@\t\r" else text
 
 

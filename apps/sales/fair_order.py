@@ -2,13 +2,13 @@
 
 Pure functions: no Django, no clock. Times are whole microseconds. The rule is in docs/adr/0087:
 
-- A request becomes *protected* after it has waited a day, or a quarter of the time to its deadline if that is shorter.
+- A request becomes *protected* after a day, or after a quarter of the time from filing to deadline if this is shorter.
   A request also becomes protected after the pool has served 20 later requests. Protected requests are served first, in
   the order of filing.
 - The other requests are served round-robin by organisation. In each round, the organisation that was served least
   recently comes first. Each organisation's requests are served in the order of filing.
 - Each of the four oldest protected requests that do not fit has a *claim*: free time that no later request may use. For
-  a request in one window, the claim is the free time of the stretch that lacks the least time. For a divisible request,
+  a request in one window, the claim is the free time of the stretch that is most nearly free. For a divisible request,
   the claim is the largest free pieces.
 """
 
@@ -47,7 +47,7 @@ class Claim(NamedTuple):
 
 
 def protected_from(one: Waiting) -> int:
-    """Return the instant at which a request becomes protected because of its age."""
+    """Return the instant at which a request is old enough to be protected."""
     return one.filed + min(WAITED_MOST, (one.until - one.filed) // WAITED_SHARE)
 
 

@@ -54,10 +54,7 @@ def volume_rating(
 
 
 def seconds_each(request_lines: Sequence[QuoteRequestLine], duration: Fraction, *, is_host: bool) -> list[Fraction]:
-    """Apportion the reserved `duration` to the lines.
-
-    Return the seconds for one execution (or quota operation) of each line.
-    """
+    """Apportion `duration` among the lines. Return the seconds per execution (or quota operation) of each line."""
     return shared_seconds(
         duration,
         [(volume_of(request_line), _weight(request_line.snapshot, is_host=is_host)) for request_line in request_lines],

@@ -17,7 +17,7 @@ from apps.sales.request_lines import QuoteRequestLine
 def loading_json(request_lines: Sequence[QuoteRequestLine], pool: Pool) -> dict[str, Any]:
     """Return a dictionary with the key `loading`, for a document.
 
-    The dictionary is empty for hosts, quotas and old programs.
+    The dictionary is empty for hosts, for quotas, and for programs without loading data.
     """
     loads = [request_line.snapshot.load for request_line in request_lines if request_line.snapshot.load is not None]
     if pool.is_host or not loads:

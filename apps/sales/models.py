@@ -55,7 +55,7 @@ class FormName(models.TextChoices):
 
 
 class Commitment(models.Model):
-    """A commitment to spend at least `minimum` every month, in return for a factor on prices."""
+    """A commitment to spend at least `minimum` every month, in return for a price factor."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="commitments")
@@ -189,7 +189,7 @@ class Contract(Numbered):
     terms_digest = models.CharField(max_length=64)
     reservation_id = models.UUIDField()
     net = _amount()
-    minimum = _amount(default=0)  # the part of `net` that is the shortfall to the contract minimum
+    minimum = _amount(default=0)  # the part of `net` that is the shortfall against the contract minimum
     currency = models.CharField(max_length=3)
     starts_at = models.DateTimeField()
     ends_at = models.DateTimeField()
@@ -224,8 +224,8 @@ class Contract(Numbered):
 class ContractLine(models.Model):
     """A program of a contract. `taken`: the executions that jobs have reserved or used.
 
-    A line of a quota is created by the program's first job. Its `executions` is null, and its `facts` is the snapshot
-    of the program at that time.
+    In a quota contract, the first job of a program creates the line. In this line, `executions` is null and `facts` is
+    the snapshot of the program at that time.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

@@ -22,7 +22,7 @@ def price_mark(amount: Decimal, currency: str) -> str:
 
 
 def price_check(mark: str, quote: Quote) -> None:
-    """Raise Problem(409) if the form's price mark differs from the quote's price or is missing."""
+    """Raise Problem(409) if the form's price mark is missing or differs from the quote's price."""
     if mark == price_mark(quote.worst, quote.currency):
         return
     if not mark:

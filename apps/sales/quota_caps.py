@@ -1,6 +1,6 @@
 """Spend caps of projects for quota contracts.
 
-Operations that a job reserves count against its project's spend cap at once.
+Operations that a job reserves count at once against the spend cap of the job's project.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def project_cap_check(
     now: datetime,
     only_promised: bool = False,
 ) -> None:
-    """Raise CapReached if `amount` and the project's quota reservations exceed its spend cap.
+    """Raise CapReached if `amount` and the project's quota reservations exceed the project's spend cap.
 
     Raises CapMissing if the project has caps in other currencies only. The caller must hold the organisation's lock.
     `only_promised`: do nothing if the project has no quota reservations.

@@ -1,6 +1,7 @@
 """The late release of a contract's unused work, and the transfer of this work to an amendment.
 
-At the end of a contract, all unused work is late. Letting time pass is therefore never cheaper than releasing it.
+At the end of a contract, all unused work is late. Letting time pass is therefore never cheaper than ending the
+contract.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ class Takeover:
 
 @dataclass(frozen=True)
 class Release:
-    """The late executions of each program, or late operations for a quota.
+    """The numbers of late executions by program, or of late operations for a quota.
 
-    `late`: the number to charge. `carried`: the number that the amendment takes over.
+    `late`: the numbers to charge. `carried`: the numbers that the amendment takes over.
     """
 
     late: Mapping[str, int] = field(default_factory=dict)

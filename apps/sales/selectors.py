@@ -65,7 +65,7 @@ class ContractUsage:
     actual: Decimal
     hold: Hold | None
     breakage: Decimal
-    minimum: Decimal = Decimal(0)  # charged for the shortfall to the contract minimum
+    minimum: Decimal = Decimal(0)  # charged for the shortfall against the contract minimum
     late: Decimal = Decimal(0)  # charged for late cancellation
 
     @property
@@ -94,7 +94,7 @@ def contracts_open(organisation: Organisation, *, now: datetime) -> QuerySet[Con
 
 
 def quote_shared(token: str, *, now: datetime) -> Quote | None:
-    """Return the quote with this share token; None if there is no such quote or its link no longer works."""
+    """Return the quote with this share token; None if there is no such quote, or if the link no longer works."""
     if not token.isprintable():
         return None
     found = Quote.objects.select_related("pool", "organisation").filter(share_token=token, share_until__gt=now)

@@ -67,7 +67,7 @@ class ProgramSnapshot:
         return 0 if self.load is None else self.load["cycles_in"]
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON. The key `load` is left out if its value is None."""
+        """Return plain JSON. The key `load` is left out if the value is None."""
         return {name: value for name, value in asdict(self).items() if name != "load" or value is not None}
 
     @staticmethod

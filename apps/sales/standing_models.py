@@ -99,8 +99,8 @@ class QuotaNode(models.Model):
     """The device time that an organisation, a project, or an API token in a project may reserve in advance.
 
     All amounts are microseconds of future reserved time. `lending_us`: the unused time that siblings may borrow; null
-    for all of it. `borrowing_us`: the time that the node may borrow; null for no limit. The organisation's own node has
-    no project and no token.
+    for all unused time. `borrowing_us`: the time that the node may borrow; null for no limit. The organisation's own
+    node has no project and no token.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

@@ -1,4 +1,4 @@
-"""Quote the work of a standing request, and check the filer's right to buy."""
+"""Quote the work of a standing request, and check the right to buy."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def waits_until(quote: Quote, until: datetime) -> datetime:
 
 
 def missing_right(request: StandingRequest, *, now: datetime) -> str:
-    """Return the reason why the filer of the request may not buy now; empty if the purchase is allowed."""
+    """Return the reason why the person or API token behind the request may not buy now; empty if the purchase is allowed."""
     user: User = request.filed_by
     member = Membership.objects.filter(user=user, organisation=request.organisation_id, role__in=BUYING)
     if not user.is_active or not member.exists():

@@ -61,7 +61,7 @@ def places_of(request: StandingRequest, *, now: datetime) -> list[Place]:
 
 
 def protected_at(request: StandingRequest) -> datetime:
-    """Return the instant at which the request becomes protected because of its age."""
+    """Return the instant at which the request is old enough to be protected."""
     filed, until = micros_of(request.filed_at), micros_of(request.waits_until)
     return instant_of(protected_from(Waiting(request.pk, request.organisation_id, filed, until)))
 

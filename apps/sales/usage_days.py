@@ -35,10 +35,7 @@ class UsageDay:
 
 
 def usage_days(contract: Contract, *, zone: str) -> list[UsageDay]:
-    """Return the local days with usage or other charges, newest first.
-
-    Only work that ran counts as executions.
-    """
+    """Return the local days with usage or other charges, newest first."""
     ran = Q(unused=False, billed_operations__gt=0)
     rows = (
         UsageSum.objects.filter(contract_id=contract.pk)
@@ -65,7 +62,7 @@ def usage_day_rows(contract: Contract, day: date, *, zone: str) -> QuerySet[Usag
 
 
 def day_bounds(day: date, zone: str) -> tuple[datetime, datetime]:
-    """Return a local day as [start, end)."""
+    """Return the start and the end of a local day."""
     local = zone_of(zone)
     following = day + timedelta(days=1)
     return datetime(day.year, day.month, day.day, tzinfo=local), datetime(

@@ -31,7 +31,7 @@ class WindowState(models.TextChoices):
 class Reservation(models.Model):
     """Device time in one pool, reserved by one contract.
 
-    If `held_until` is set, the time is held for a possible contract, and is free from `held_until` on.
+    If `held_until` is set, the time is only held for a possible contract, and becomes free at that instant.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

@@ -93,7 +93,7 @@ class RunsOn(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """The start of a device's first sufficient free period, in microseconds, with the pool's processor and power setting."""
+    """The first fit on a device: the start in microseconds, and the pool's processor and power setting."""
 
     start: int
     runs_on: RunsOn
@@ -160,7 +160,7 @@ def _gaps(statement: str, start: datetime, end: datetime, **which: Any) -> dict[
 
 
 def taken_since(pool_id: UUID, pieces: Iterable[Piece], *, now: datetime) -> tuple[RunsOn, bool]:
-    """Return the pool's processor and power setting, and True if any part of these pieces is sold or held.
+    """Return the pool's processor and power setting, and whether any part of these pieces is sold or held.
 
     The caller must hold the locks of the pieces' devices.
     """

@@ -84,7 +84,7 @@ def reservation_take_each(
     reservation_id: UUID | None = None,
     held_until: datetime | None = None,
 ) -> Reservation:
-    """Reserve time for all of several demands, or for none, in the caller's transaction.
+    """Reserve time for all demands, or for none of them, in the caller's transaction.
 
     `windows`: the numbers of windows to try, in order. `windows_max` of the demands is ignored. `reservation_id`: the
     id for the reservation. Raises CapacityTaken.

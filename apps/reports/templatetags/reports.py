@@ -49,7 +49,7 @@ def wait(seconds: float | str | None) -> str:
 
 @register.filter
 def age_seconds(at: datetime, now: datetime) -> int:
-    """Return the whole seconds from `at` to `now`, at least 0."""
+    """Return the number of whole seconds from `at` to `now`; 0 if `at` is later."""
     return max(0, int((now - at).total_seconds()))
 
 

@@ -58,9 +58,9 @@ def contract_lease_rate(
 ) -> Rating:
     """Rate the executions of a lease under the frozen terms of its contract.
 
-    `seconds`: the device time from one execution to the next; the default is the program's interval. `measured`: the
-    total counts of the lease, for terms that charge measured costs. `served`: the class that the work received, if
-    lower than the class that was bought. Raises Problem if the program is not in the contract.
+    `seconds`: the device time from one execution to the next; the default is the program's initiation interval.
+    `measured`: the total counts of the lease, for terms that charge measured costs. `served`: the class that the work
+    received, if lower than the class that was bought. Raises Problem if the program is not in the contract.
     """
     line = terms_line(contract, program_digest)
     snapshot = snapshot_of_line(line)
@@ -79,7 +79,7 @@ def contract_lease_rate(
 def contract_executions_take(
     *, contract_id: UUID, program_digest: str, count: int, now: datetime, program: Program | None = None
 ) -> ContractLine:
-    """Reserve executions of a contract for a job. Raises Problem if the contract has too few.
+    """Reserve executions of a contract for a job. Raises Problem if too few executions are left.
 
     `program`: required when the program uses a quota for the first time.
     """

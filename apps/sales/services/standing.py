@@ -75,7 +75,7 @@ def request_refusals(quote: Quote) -> list[Problem]:
 
 
 def acceptance_check(quote: Quote, *, actor: User | None, now: datetime) -> None:
-    """Raise the first reason why the quote may not be accepted.
+    """Raise Problem if the quote may not be accepted.
 
     The caller must hold the organisation's lock and must already have closed the amended contract.
     """
@@ -99,15 +99,18 @@ def _asked(quote: Quote, standing: Standing, rules: Rules, actor: User | None, n
 
 
 def committed(quote: Quote, *, replaced: Contract | None) -> Decimal:
-    """Return the organisation's holds and the charges of its closed contracts, in the quote's currency.
+    """Return the sum of the organisation's holds and the charges of its closed contracts, in the quote's currency.
 
-    For the contract `replaced`, only its charges count.
+    `replaced`: a contract whose charges count, but not its hold.
     """
     return committed_in(quote.organisation_id, quote.currency, replaced=replaced)
 
 
 def committed_in(organisation_id: Any, currency: str, *, replaced: Contract | None = None) -> Decimal:
-    """Return the holds and charges of an organisation in one currency. For the contract `replaced`, only its charges count."""
+    """Return the sum of an organisation's holds and charges in one currency.
+
+    `replaced`: a contract whose charges count, but not its hold.
+    """
     rows = Hold.objects.filter(organisation_id=organisation_id, currency=currency)
     open_hold = When(state=HoldState.PENDING, then=F("amount"))
     of_replaced = [When(contract_id=replaced.pk, then=F("posted"))] if replaced else []

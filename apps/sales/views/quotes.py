@@ -102,7 +102,7 @@ def quote_file(request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def quote_accept(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show what acceptance does. POST accepts the quote."""
+    """Show the effects of acceptance. POST accepts the quote."""
     quote = org_object_get(request, Quote.objects.select_related("pool", "contract", "amends"), roles=BUYING, pk=pk)
     now, refusal, actor = timezone.now(), None, principal_get(request).user
     if request.method == "POST":

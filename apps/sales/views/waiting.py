@@ -62,7 +62,7 @@ def standing_withdraw(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def quote_wait(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show the form to wait for room for a quote's work. POST files the standing request."""
+    """Show the form for a standing request. POST files the request."""
     quote = org_object_get(request, Quote.objects.select_related("pool", "organisation"), roles=BUYING, pk=pk)
     now, refusal = timezone.now(), None
     if request.method == "POST":

@@ -37,7 +37,7 @@ def clip(intervals: Iterable[Interval], start: int, end: int) -> list[Interval]:
 
 
 def intersect(left: Iterable[Interval], right: Iterable[Interval]) -> list[Interval]:
-    """Return the time that lies in both sets."""
+    """Return the intersection of two sets of intervals."""
     first, second = merge(left), merge(right)
     found: list[Interval] = []
     i = j = 0

@@ -126,7 +126,8 @@ class _Open(NamedTuple):
 def place(work: Work, free: Mapping[str, Sequence[Interval]], limits: Limits) -> Placement | Refusal:
     """Place all of `work` in the free time of the devices. If the work does not fit, return a refusal.
 
-    The search is complete. The result has the lowest tariff rank, then the earliest end, then the earliest start.
+    The search finds a placement whenever one exists. The result has the lowest tariff rank, then the earliest end, then
+    the earliest start.
     """
     ranks = sorted({one.rank for one in limits.allowed}) if limits.allowed is not None else [0]
     slots: list[_Open] = []

@@ -22,7 +22,7 @@ class Stream:
 
 
 def setup_of(streams: Sequence[Stream]) -> Fraction:
-    """Return the seconds of a window that do not depend on the number of executions."""
+    """Return the setup time of a window in seconds. The setup time does not depend on the number of executions."""
     return sum((one.load + one.first for one in streams), Fraction(0))
 
 
