@@ -1,4 +1,4 @@
-"""Forms to make plans and to create tasks."""
+"""Forms for plans and tasks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ NOT_ABOVE_ZERO = {"min_value": "Enter a value above 0, or leave this empty."}
 
 
 def _accuracy_field(score: ScoreFormat) -> forms.DecimalField:
-    """Return the field for the required score, labelled with the metric's name and unit."""
     proven = "Proven with 95 % confidence on test items."
     if score.limit is None:
         allowed = "Enter a percentage above 0 and below 100, or leave this empty."
@@ -58,7 +57,6 @@ def _accuracy_field(score: ScoreFormat) -> forms.DecimalField:
 
 
 def _class_field(classes: Sequence[PriceClass]) -> forms.ChoiceField:
-    """Return the field to choose a class of service, with the promises of all classes as its help text."""
     return forms.ChoiceField(
         choices=[(one.name, one.title) for one in classes],
         label="Class of service",
@@ -71,7 +69,7 @@ def _class_field(classes: Sequence[PriceClass]) -> forms.ChoiceField:
 
 
 class PlanForm(forms.Form):
-    """The requirements of a plan; an empty field sets no requirement."""
+    """A form for the requirements of a plan. An empty field sets no requirement."""
 
     items = forms.IntegerField(
         min_value=1,
@@ -141,7 +139,7 @@ class PlanForm(forms.Form):
         self.fields["dims"] = forms.ChoiceField(choices=choices, label="Item size", required=bool(choices))
 
     def clean_until(self) -> datetime | None:
-        """Return the deadline in UTC. The entered time is in the organisation's time zone."""
+        """Convert the deadline from the organisation's time zone to UTC."""
         stated: datetime | None = self.cleaned_data["until"]
         if stated is None:
             return None
@@ -163,19 +161,19 @@ class PlanForm(forms.Form):
         )
 
     def chosen_dims(self) -> dict[str, int] | None:
-        """Return the chosen sizes of the variable dimensions; None for the smallest compiled sizes."""
+        """Return the chosen sizes of the variable dimensions. None means the smallest compiled sizes."""
         text = self.cleaned_data.get("dims")
         return json.loads(text) if text else None
 
     def refuse(self, problem: Problem) -> None:
-        """Show each error of a problem beside the form field that the error names."""
+        """Add each error in a Problem to the form field that the error names."""
         for error in problem.errors:
             if error.get("field") in self.fields:
                 self.add_error(error["field"], error["message"])
 
 
 class TaskForm(forms.Form):
-    """A form for a task: its labelled data, its metric and its candidate models."""
+    """A form to create a task."""
 
     name = forms.CharField(max_length=120, label="Name", help_text="For example: read digits on forms.")
     data_set = forms.ChoiceField(label="Data set", required=False)
@@ -237,5 +235,4 @@ class TaskForm(forms.Form):
         return cleaned
 
     def chosen_metric(self) -> Metric:
-        """Return the metric with its parameters."""
         return Metric(self.cleaned_data["metric"], self.cleaned_data["k"], self.cleaned_data["limit"])

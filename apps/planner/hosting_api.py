@@ -1,4 +1,4 @@
-"""The API of hosting outside Takt: measurements, price lists, owned machines, and comparisons with a plan."""
+"""The API for hosting outside Takt: measurements, price lists, owned machines and comparisons."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ BUILD = requires(Scope.BUILD, roles=ENGINEERING)
 
 
 class MeasurementIn(RequestBody):
-    """`document` is the file that `takt measure -o` writes. `machines` replaces its machine names. `expires_at` is 90
-    days after the measurement by default, and at most 365 days.
+    """`document` is the file that `takt measure -o` writes. `machines` replaces the machine names in the file.
+    `expires_at` is 90 days after the measurement by default, and at most 365 days.
     """
 
     document: dict[str, Any]
@@ -144,8 +144,8 @@ class OwnMachineOut(Schema):
 
 
 class PlanPlacesOut(Schema):
-    """Fractions are written as "3/4". `groups` holds one group of machines per currency, the plan's currency first.
-    Currencies are not converted. `unused` lists the imported files that are not compared, with the reasons.
+    """Fractions are written as "3/4". `groups` holds one group of machines per currency; the plan's currency comes
+    first. `unused` lists the imported files that were not compared, with the reasons.
     """
 
     plan: UUID
@@ -212,7 +212,7 @@ def pricelist_import(
     as_of: Form[Day],
     expires_at: Form[Instant | None] = None,
 ) -> tuple[int, PriceListFile]:
-    """Import a CSV file with prices of the day `as_of`. Takt fetches no prices."""
+    """Import a CSV file with the prices of the day `as_of`."""
     row = services.pricelist_import(
         organisation=organisation_get(request, roles=ENGINEERING),
         data=file.read(pricelist.BYTES_MAX + 1),
@@ -256,7 +256,7 @@ def pricelist_remove(request: HttpRequest, pk: UUID) -> tuple[int, None]:
 @router.post("/places/machines", auth=BUILD, response={201: OwnMachineOut}, summary="Add a machine of your own")
 @idempotent
 def machine_add(request: HttpRequest, payload: OwnMachineIn) -> tuple[int, OwnMachine]:
-    """If you already have a machine with the same name, it is replaced."""
+    """Add a machine. A machine with the same name is replaced."""
     organisation = organisation_get(request, roles=ENGINEERING)
     facts = services.MachineFacts(**payload.model_dump())
     actor, now = principal_get(request).user, timezone.now()
@@ -276,7 +276,7 @@ def machine_remove(request: HttpRequest, pk: UUID) -> tuple[int, None]:
 
 @router.get("/plans/{uuid:pk}/places", response=PlanPlacesOut, summary="Compare a plan with other machines")
 def plan_places(request: HttpRequest, pk: UUID) -> dict[str, Any]:
-    """The monthly cost, by volume, of the plan's pools, rented machines and your own machines, with the break-even volumes."""
+    """Compare the monthly costs of the plan's pools, rented machines and your own machines, by volume."""
     plan = org_object_get(request, Plan, pk=pk)
     now = timezone.now()
     return document(plan, comparison_of(plan, now=now), now=now)

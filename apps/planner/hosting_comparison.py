@@ -31,7 +31,7 @@ Rows = Sequence[dict[str, Any]]  # candidates as a plan stores them
 
 @dataclass(frozen=True)
 class Unused:
-    """An imported file that is not compared, and the reason."""
+    """An imported file that was not compared, and the reason."""
 
     what: str
     reason: str
@@ -39,7 +39,7 @@ class Unused:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The monthly cost of a plan's items on every machine. `unpriced` lists the measured machines without a price."""
+    """The monthly costs of a plan on every machine. `unpriced` lists the measured machines without a price."""
 
     items: int
     currency: str
@@ -50,7 +50,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """The requirements that a measured machine must meet, and the data to check them.
+    """The requirements of a plan, and what is known about its models.
 
     `models`, `items` (item sizes) and `accuracies` (proven) are keyed by the SHA-256 of the model.
     """
@@ -65,7 +65,7 @@ class TaskFacts:
 
 @dataclass(frozen=True)
 class Measured:
-    """A measurement, the row that is compared, and its rate in items per second."""
+    """A measurement, the row that is compared, and the row's rate in items per second."""
 
     row: PlaceMeasurement
     chosen: Row
@@ -74,7 +74,7 @@ class Measured:
 
 
 def comparison_of(plan: Plan, *, now: datetime) -> Comparison:
-    """Compare the plan's pools with other machines. Only measurements and price lists that are valid at `now` are used."""
+    """Compare the plan's pools with other machines, using imported files that are valid at `now`."""
     currency, items = plan.basis["currency"], int(plan.requirements["items"])
     task = _task_facts(plan)
     used, unused = _measurements(plan, task, now=now)
@@ -100,7 +100,6 @@ def comparison_of(plan: Plan, *, now: datetime) -> Comparison:
 
 
 def _numbered(places: list[HostingOption]) -> list[HostingOption]:
-    """Append a number to each key that occurred before."""
     seen: Counter[str] = Counter()
     found = []
     for place in places:
@@ -114,7 +113,6 @@ def _expired(at: datetime) -> str:
 
 
 def _task_facts(plan: Plan) -> TaskFacts:
-    """Return the plan's requirements, and the models that the plan tried as single programs."""
     rows = [row for row in plan.candidates if row["kind"] == "single"]
     versions = _versions(plan, rows)
     known = [(row, versions[pk]) for row in rows if (pk := row["models"][0]["version"]) in versions]
@@ -134,14 +132,12 @@ def _task_facts(plan: Plan) -> TaskFacts:
 
 
 def _versions(plan: Plan, rows: Rows) -> dict[str, ModelVersion]:
-    """Return the model versions of these candidates, keyed by id."""
     wanted = {UUID(row["models"][0]["version"]) for row in rows}
     found = ModelVersion.objects.filter(organisation=plan.organisation_id, pk__in=wanted).select_related("model")
     return {str(one.pk): one for one in found}
 
 
 def _item_sizes(plan: Plan, known: Sequence[tuple[dict[str, Any], ModelVersion]]) -> dict[str, dict[str, int]]:
-    """Return the sizes of an item's variable dimensions, keyed by the SHA-256 of each model that has a program."""
     programs = {program for row, _ in known for program in row["programs"] if program}
     found = Program.objects.filter(organisation=plan.organisation_id, pk__in=programs)
     dims = {str(pk): sizes for pk, sizes in found.values_list("pk", "dims")}
@@ -157,10 +153,6 @@ def _fraction(value: str | None) -> Fraction | None:
 
 
 def _pools(plan: Plan) -> Iterator[HostingOption]:
-    """Yield the cheapest feasible candidates, each at the plan's price per item.
-
-    Each costs at least the minimum price of a contract.
-    """
     feasible = [row for row in plan.candidates if row["feasible"] and row["price_per_thousand"] is not None][
         :POOLS_SHOWN
     ]
@@ -181,7 +173,6 @@ def _pools(plan: Plan) -> Iterator[HostingOption]:
 
 
 def _measurements(plan: Plan, task: TaskFacts, *, now: datetime) -> tuple[list[Measured], list[Unused]]:
-    """Return the newest usable measurement of each machine, and the unused measurements with the reasons."""
     used: list[Measured] = []
     unused: list[Unused] = []
     seen: set[tuple[Any, ...]] = set()
@@ -233,7 +224,6 @@ def _judged(row: PlaceMeasurement, task: TaskFacts, *, now: datetime) -> Measure
 
 
 def _reasons(row: Row, sha256: str, task: TaskFacts) -> Iterator[str]:
-    """Yield a sentence for each requirement that the model does not meet on the machine."""
     if task.latency is not None and row.latency > task.latency:
         took, wanted = figures.duration_format(row.latency), figures.duration_format(task.latency)
         yield f"One item takes {took} (p95); the maximum is {wanted}."
@@ -250,10 +240,6 @@ Offers = dict[str, list[Offer]]  # by the id of a measurement
 
 
 def _offers(lists: list[PriceListFile], used: list[Measured]) -> Offers:
-    """Return the offers for each measured machine.
-
-    An offer matches by the machine's name. An offer with a single accelerator also matches by the accelerator's name.
-    """
     keys = {key for one in used for key in one.row.keys}
     one_gpu = Q(accelerators=1) & (Q(accelerator_key__in=keys) | Q(gpu_key__in=keys))
     by_id = {one.pk: one for one in lists}

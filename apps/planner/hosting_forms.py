@@ -26,12 +26,12 @@ def midnight(day: date | None) -> datetime | None:
 
 
 def names_of(text: str) -> list[str] | None:
-    """Return the names in a comma-separated list; None for an empty text."""
+    """Return the names in a comma-separated list; None if the text is empty."""
     return [one.strip() for one in text.split(",")] if text.strip() else None
 
 
 class Marked(forms.Form):
-    """A form that shares its page with others. The ids of its fields begin with `mark`."""
+    """A form for pages with several forms. The ids of its fields begin with `mark`."""
 
     mark = ""
 
@@ -40,7 +40,7 @@ class Marked(forms.Form):
 
 
 class MeasurementForm(Marked):
-    """A form for a measurement file, its machine names and its validity."""
+    """A form to import a measurement file, with its machine names and validity."""
 
     mark = "measurement"
     file = forms.FileField(label="Measurement file (.json)", widget=forms.ClearableFileInput({"accept": ".json"}))
@@ -74,7 +74,7 @@ class ChangeForm(Marked):
 
 
 class PriceListForm(Marked):
-    """A form for a price list, its source, its day and its validity."""
+    """A form to import a price list, with its source, date and validity."""
 
     mark = "prices"
     file = forms.FileField(label="Price list (.csv)", widget=forms.ClearableFileInput({"accept": ".csv"}))
@@ -90,7 +90,7 @@ class PriceListForm(Marked):
 
 
 class MachineForm(Marked):
-    """A form for a machine that the organisation owns."""
+    """A form to add a machine that the organisation owns."""
 
     mark = "machine"
     name = forms.CharField(max_length=80, label="Name", help_text="The name that this machine has in its measurements.")
@@ -120,7 +120,6 @@ class MachineForm(Marked):
     )
 
     def facts(self) -> MachineFacts:
-        """Return the entered data of the machine."""
         stated = self.cleaned_data
         share = stated["utilisation"] / 100
         return MachineFacts(**{**stated, "utilisation": share})

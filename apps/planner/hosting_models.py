@@ -1,4 +1,4 @@
-"""Imported measurements and price lists of other machines, and the machines that an organisation owns."""
+"""Imported measurements and price lists, and the machines that an organisation owns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAME_LENGTH = 80
 
 
 class ImportedFile(models.Model):
-    """An imported file. `digest` is its SHA-256 in hexadecimal. The file is valid until `expires_at`."""
+    """An imported file, valid until `expires_at`. `digest` is the SHA-256 of the file in hexadecimal."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     digest = models.CharField(max_length=64)
@@ -29,15 +29,15 @@ class ImportedFile(models.Model):
         abstract = True
 
     def is_expired(self, *, now: datetime) -> bool:
-        """Whether the file has expired and is no longer used."""
+        """Return whether the file has expired."""
         return now >= self.expires_at
 
 
 class PlaceMeasurement(ImportedFile):
-    """A file written by `takt measure`, with measured execution times of a model on a machine.
+    """Measured execution times of a model on a machine, from a file of `takt measure`.
 
-    `document` is the whole file. `machines` are the names by which prices and owned machines are found. `keys` are the
-    keys of these names and of the GPU names, as `name_key` returns them.
+    `machines` are the names by which prices and owned machines are found. `keys` are the normalised names of these
+    machines and of the GPUs.
     """
 
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="place_measurements")
@@ -61,7 +61,7 @@ class PlaceMeasurement(ImportedFile):
 
 
 class PriceListFile(ImportedFile):
-    """A file with prices of rented machines on the day `as_of`."""
+    """A file with the prices of rented machines on the day `as_of`."""
 
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="price_lists")
     source = models.CharField(max_length=NAME_LENGTH)
@@ -82,7 +82,7 @@ class PriceListFile(ImportedFile):
 
 
 class RentedPrice(models.Model):
-    """A row of a price list: the hourly prices of a machine in a region and zone. The `_key` fields are for look-ups."""
+    """The hourly prices of a machine in one region and zone. The `_key` fields hold normalised names."""
 
     organisation_path = "price_list__organisation"
 
@@ -114,10 +114,10 @@ class RentedPrice(models.Model):
 
 
 class OwnMachine(models.Model):
-    """A machine that the organisation owns, and its cost.
+    """A machine that the organisation owns, and its costs.
 
-    `key` is the name as `name_key` returns it; measurements are found by this key. `capital` is depreciated evenly over
-    `months`. `watts` is the power drawn during work. `utilisation` is the share of hours in which the machine can work.
+    `key` is the normalised name. `capital` is depreciated evenly over `months`. `watts` is the power drawn during work.
+    `utilisation` is the share of hours in which the machine can work.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

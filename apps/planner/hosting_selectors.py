@@ -14,13 +14,13 @@ F = TypeVar("F", bound=ImportedFile)
 
 
 def measurements_list(organisation: Organisation) -> QuerySet[PlaceMeasurement]:
-    """Return measurements without their documents, newest first."""
+    """Return the organisation's measurements without their documents, newest first."""
     rows = PlaceMeasurement.objects.filter(organisation=organisation).defer("document")
     return rows.order_by("-measured_at", "-id")
 
 
 def pricelists_list(organisation: Organisation) -> QuerySet[PriceListFile]:
-    """Return price lists, newest first."""
+    """Return the organisation's price lists, newest first."""
     return PriceListFile.objects.filter(organisation=organisation).order_by("-as_of", "-id")
 
 
@@ -30,12 +30,12 @@ def machines_list(organisation: Organisation) -> QuerySet[OwnMachine]:
 
 
 def measurements_shown(organisation: Organisation, *, now: datetime) -> list[tuple[PlaceMeasurement, bool]]:
-    """Return measurements and whether each has expired."""
+    """Return each measurement, and whether the measurement has expired."""
     return _with_expiry(measurements_list(organisation), now)
 
 
 def pricelists_shown(organisation: Organisation, *, now: datetime) -> list[tuple[PriceListFile, bool]]:
-    """Return price lists and whether each has expired."""
+    """Return each price list, and whether the price list has expired."""
     return _with_expiry(pricelists_list(organisation), now)
 
 

@@ -1,4 +1,4 @@
-"""Import measurements and price lists, and add owned machines. Each change is one transaction."""
+"""Import measurements and price lists, and add owned machines."""
 
 from __future__ import annotations
 
@@ -49,10 +49,9 @@ def measurement_import(
     machines: Sequence[str] | None = None,
     expires_at: datetime | None = None,
 ) -> PlaceMeasurement:
-    """Store a file of `takt measure`. `machines` replaces the machine names in the file.
+    """Store a measurement file. `machines` replaces the machine names in the file.
 
-    `expires_at` is 90 days after the measurement by default, and at most 365 days. Raises Problem(422) with every fault
-    of the file, and Problem(409) if the file was imported before.
+    Raises Problem(422) with every fault of the file, and Problem(409) if the file was imported before.
     """
     try:
         found = measurement_read(data, now=now)
@@ -96,7 +95,7 @@ def measurement_change(
     machines: Sequence[str] | None = None,
     expires_at: datetime | None = None,
 ) -> PlaceMeasurement:
-    """Change the machine names or shorten the validity. Raises Problem(422) if the new expiry is later than the present one."""
+    """Change the machine names or shorten the validity. Raises Problem(422) for a later expiry."""
     row = PlaceMeasurement.objects.select_for_update().get(pk=measurement.pk)
     detail: dict[str, Any] = {}
     if machines is not None:
@@ -123,9 +122,9 @@ def pricelist_import(
     filename: str = "",
     expires_at: datetime | None = None,
 ) -> PriceListFile:
-    """Store a price list of the day `as_of`. It is valid for 90 days by default, and for at most 365.
+    """Store a price list of the day `as_of`.
 
-    Raises Problem(422) with every faulty row, and Problem(409) if the file was imported before.
+    Raises Problem(422) with the faults of the file, and Problem(409) if the file was imported before.
     """
     _list_check(kind, source, as_of, now)
     try:
@@ -156,7 +155,6 @@ def pricelist_import(
 
 
 def _list_check(kind: str, source: str, as_of: date, now: datetime) -> None:
-    """Raise Problem(422) for an unknown format, a missing source or an impossible day."""
     if kind not in {one.value for one in Format}:
         known = ", ".join(one.value for one in Format)
         raise Problem(422, "Unknown format", f"Choose one of the formats {known}.", kind="price-list-invalid")
@@ -187,7 +185,7 @@ def _priced(row: PriceListFile, price: Price) -> RentedPrice:
 
 @transaction.atomic
 def pricelist_change(*, price_list: PriceListFile, expires_at: datetime, actor: User, now: datetime) -> PriceListFile:
-    """Shorten the validity. Raises Problem(422) if the new expiry is later than the present one."""
+    """Shorten the validity. Raises Problem(422) for a later expiry."""
     row = PriceListFile.objects.select_for_update().get(pk=price_list.pk)
     row.expires_at = _earlier(row, expires_at)
     row.save(update_fields=["expires_at"])
@@ -220,7 +218,7 @@ FIGURES = {  # least, most, decimal places, what is said
 
 @transaction.atomic
 def machine_add(*, organisation: Organisation, machine: MachineFacts, actor: User, now: datetime) -> OwnMachine:
-    """Add a machine, or replace the one with the same name. Raises Problem(422) with every faulty figure."""
+    """Add a machine, or replace the machine with the same name. Raises Problem(422) for invalid numbers."""
     errors = _machine_errors(machine)
     if errors:
         detail = " ".join(error["message"] for error in errors)
@@ -278,7 +276,6 @@ def _fault(fault: Fault) -> dict[str, Any]:
 
 
 def _names(names: Sequence[str]) -> list[str]:
-    """Return the names without duplicates. Raises Problem(422) for too many names or an invalid name."""
     found = list(dict.fromkeys(name.strip() for name in names if name.strip()))
     if len(found) > NAMES_MAX or any(
         not name_key(one) or len(one) > NAME_LENGTH or not one.isprintable() for one in found
@@ -293,7 +290,6 @@ def _keys(names: Sequence[str], document: Any) -> list[str]:
 
 
 def _expiry(stated: datetime | None, since: datetime) -> datetime:
-    """Return the stated expiry, or the default. Raises Problem(422) if it is before `since` or more than a year after `since`."""
     if stated is None:
         return since + USED_FOR
     if not since < stated <= since + LONGEST:
@@ -327,7 +323,6 @@ def _limit_check(
 
 
 def _kept(row: I, same: models.QuerySet[I], what: str) -> None:
-    """Store a file. Raises Problem(409) if it was imported before, even by a concurrent request."""
     try:
         with transaction.atomic():
             row.save(force_insert=True)

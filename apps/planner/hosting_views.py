@@ -1,4 +1,4 @@
-"""The pages of rented and owned machines: imported files, and the comparison with a plan."""
+"""The pages about rented and owned machines: imported files, and comparisons with a plan."""
 
 from __future__ import annotations
 
@@ -48,7 +48,6 @@ def _places(
     bound: dict[str, Form] | None = None,
     refusal: Problem | None = None,
 ) -> HttpResponse:
-    """Show the page of all imported files. `bound` maps the name of a form to the form as submitted."""
     now = timezone.now()
     forms = {name: kind() for name, kind in FORMS.items()}
     context = {
@@ -66,7 +65,6 @@ def _places(
 def _imported(
     request: HttpRequest, name: str, make: Callable[[Organisation, Any], PlaceMeasurement | PriceListFile | OwnMachine]
 ) -> HttpResponse:
-    """Save the submitted form with `make`. If the form is refused, show the page with the reason."""
     organisation = organisation_get(request, roles=ENGINEERING)
     form = FORMS[name](request.POST, request.FILES)
     if not form.is_valid():
@@ -126,7 +124,7 @@ def machine_add(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def measurement_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show a measurement. POST changes its machine names or shortens its validity."""
+    """Show a measurement. A POST changes the machine names or shortens the validity."""
     row = _one(request, PlaceMeasurement, pk)
     form = ChangeForm(
         request.POST or None, initial={"machines": ", ".join(row.machines), "expires": row.expires_at.date()}
@@ -155,7 +153,7 @@ def measurement_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def pricelist_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show a price list. POST shortens its validity."""
+    """Show a price list. A POST shortens the validity."""
     row = _one(request, PriceListFile, pk)
     form = ChangeForm(request.POST or None, initial={"expires": row.expires_at.date()})
     refusal: Problem | None = None
@@ -181,7 +179,6 @@ def pricelist_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _one(request: HttpRequest, kind: Any, pk: UUID) -> Any:
-    """Return an object of the organisation. A POST request requires the role of an engineer."""
     return org_object_get(request, kind, pk=pk, **({"roles": ENGINEERING} if request.method == "POST" else {}))
 
 
@@ -191,7 +188,7 @@ def _status(form: Form, refusal: Problem | None) -> int:
 
 @require_POST
 def place_remove(request: HttpRequest, pk: UUID, kind: type[Any]) -> HttpResponse:
-    """Remove a measurement, a price list or a machine; the URL determines `kind`."""
+    """Remove a measurement, a price list or a machine. `kind` is the model class."""
     row = org_object_get(request, kind, roles=ENGINEERING, pk=pk)
     services.place_remove(place=row, actor=principal_get(request).user, now=timezone.now())
     messages.success(request, f"Removed: {row}.")

@@ -42,11 +42,7 @@ CSV_COLUMNS = (
 
 
 def document(plan: Plan, comparison: Comparison, *, now: datetime) -> dict[str, Any]:
-    """Return the comparison as JSON data. Amounts and rates are exact fractions ("3/4").
-
-    `break_even.ranges` holds the first 20 ranges [first, last] of volumes at which a machine does not cost more than
-    `against`. Volumes up to `searched_to` were searched.
-    """
+    """Return the comparison as JSON data. Amounts and rates are exact fractions ("3/4")."""
     return {
         "plan": str(plan.pk),
         "title": plan.title,
@@ -112,7 +108,10 @@ def _place_json(place: HostingOption) -> dict[str, Any]:
 
 
 def as_csv(comparison: Comparison) -> str:
-    """Return the comparison as CSV, with a row for each machine and volume. Costs are rounded half to even to 12 places."""
+    """Return the comparison as CSV, with one row per machine and volume.
+
+    Costs are rounded half to even, to 12 decimal places.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow(CSV_COLUMNS)
@@ -125,7 +124,6 @@ def as_csv(comparison: Comparison) -> str:
 
 
 def _csv_row(currency: str, volume: int, place: HostingOption, even: BreakEven | None) -> list[object]:
-    """Return the cells of a machine at a volume. `even` is the machine's break-even with the reference."""
     assert place.cost is not None
     first = even.ranges[0] if even and even.ranges else None
     return [
@@ -149,7 +147,7 @@ def _csv_row(currency: str, volume: int, place: HostingOption, even: BreakEven |
 
 
 def _cell(text: str) -> str:
-    """Return the text, with an apostrophe in front if a spreadsheet would run it as a formula."""
+    # A spreadsheet would run such text as a formula.
     return f"'{text}" if text[:1] in "=+-@\t\r" else text
 
 
@@ -158,7 +156,7 @@ def _instant(at: datetime | None) -> str:
 
 
 def group_rows(group: Group, items: int) -> dict[str, Any]:
-    """Return the data of a group for the page: its machines, break-evens, table and chart."""
+    """Return the data that the page shows for a group."""
     labels = {place.key: f"{chr(ord('A') + index)} {short(place)}" for index, place in enumerate(group.places)}
     return {
         "currency": group.currency,
@@ -178,7 +176,7 @@ KINDS = {HOURLY: "by the hour", MONTHLY: "whole months", SPOT: "spot", OWN: "you
 
 
 def short(place: HostingOption) -> str:
-    """Return a short name for a hosting option. The name of a pool includes its candidate."""
+    """Return a short name for a hosting option."""
     return f"{place.model} on {place.title}" if place.kind == POOL else f"{place.title}, {KINDS[place.kind]}"
 
 
@@ -202,7 +200,7 @@ def _amount(value: Fraction) -> str:
 
 
 def sentence(one: BreakEven, other: str) -> str:
-    """Say at which volumes a machine does not cost more than another."""
+    """Say at which volumes a machine costs no more than another."""
     if not one.ranges:
         return (
             f"More expensive than {other} at every volume up to {figures.count_format(one.searched)} items per month."
@@ -230,7 +228,6 @@ def _volume_row(group: Group, volume: int, items: int, labels: dict[str, str]) -
 
 
 def _marks(one: BreakEven, volume: int, labels: dict[str, str]) -> list[str]:
-    """Return the labels of a volume at which a break-even begins or ends."""
     if not one.ranges or volume == 1:
         return []
     first = one.ranges[0]
@@ -241,7 +238,7 @@ def _marks(one: BreakEven, volume: int, labels: dict[str, str]) -> list[str]:
 
 
 def chart(group: Group, items: int, labels: dict[str, str]) -> dict[str, Any]:
-    """Return the cost curves by volume, and the points where they cross the reference's curve. Floats are only for drawing."""
+    """Return the cost curves of a group by volume, for the chart. Floats are only for drawing."""
     return {
         "x": "Items per month",
         "unit": group.currency,
@@ -270,7 +267,6 @@ def chart(group: Group, items: int, labels: dict[str, str]) -> dict[str, Any]:
 
 
 def _crossing(one: BreakEven) -> list[tuple[str, int, float]]:
-    """Return the point at which a machine becomes cheaper than the reference, or else the last point at which it is cheaper."""
     if not one.ranges or one.place.cost is None:
         return []
     first = one.ranges[0]
@@ -281,7 +277,6 @@ def _crossing(one: BreakEven) -> list[tuple[str, int, float]]:
 
 
 def _drawn(cost: Cost, volumes: Sequence[int]) -> list[int]:
-    """Return the volumes to draw: those of the table, and those just before and just after each machine is added."""
     if cost.capacity is None:
         return list(volumes)
     steps = [cost.last_of(machines) for machines in range(1, STEPS_DRAWN)]
@@ -290,7 +285,7 @@ def _drawn(cost: Cost, volumes: Sequence[int]) -> list[int]:
 
 
 def measured_row(row: Row) -> dict[str, Any]:
-    """Return a row of a measurement for display, with times in seconds and power in watts."""
+    """Return a measured row for display, with times in seconds and power in watts."""
     times = {f"p{percent}": Fraction(getattr(row, f"p{percent}_ns"), NANOSECONDS) for percent in (50, 95, 99)}
     watts = None if row.milliwatts is None else f"{figures.fixed(Fraction(row.milliwatts, WATT), 1)} W"
     return {"row": row, **times, "watts": watts}

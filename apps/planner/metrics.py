@@ -1,8 +1,6 @@
-"""Judge a program's answers: whether each item is right, and with what confidence. Pure: NumPy, no Django.
+"""Judge a program's answers: whether each item is right, and with what confidence. Pure.
 
-Most metrics judge each item, so the share of right answers has an exact binomial bound. Macro F1 and the mean error are
-computed over all items together; their bounds are in `apps.planner.scores`. These two metrics are not used for
-cascades.
+Macro F1 and the mean error are not used for cascades. Their bounds are in `apps.planner.scores`.
 """
 
 from __future__ import annotations
@@ -30,12 +28,12 @@ class MetricError(Exception):
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric: how answers are judged.
+    """How answers are judged.
 
     `accuracy`: the label is among the k highest scores. `exact`: every position of an item is right. `agreement`: the
-    class with the highest score is the same as in float32. `f1`: macro F1 of the classes with the highest scores.
-    `mean_error`: the mean distance from the label, with each error capped at `limit`. `close`: no value differs from
-    the float32 value by more than `limit`. `snr`: the signal-to-noise ratio against float32 is at least `limit` dB.
+    class with the highest score is the same as in float32. `f1`: macro F1. `mean_error`: the mean distance from the
+    label, with each error capped at `limit`. `close`: no value differs from the float32 value by more than `limit`.
+    `snr`: the signal-to-noise ratio against float32 is at least `limit` dB.
     """
 
     name: str
@@ -44,7 +42,7 @@ class Metric:
 
     @property
     def title(self) -> str:
-        """The metric's title, as evaluations store it."""
+        """The title that evaluations store."""
         if self.name == "accuracy":
             return "accuracy" if self.k == 1 else f"top-{self.k} accuracy"
         limit = "" if self.limit is None else f"{self.limit.normalize():f}"
@@ -63,7 +61,6 @@ class Metric:
 
     @property
     def compares_with_float32(self) -> bool:
-        """Whether the metric compares outputs with the model's float32 program instead of with labels."""
         return self.name in ("agreement", *NUMERIC)
 
     @property
@@ -83,9 +80,9 @@ METRICS = {
 
 
 class Verdict(NamedTuple):
-    """The judged items. An item is right if its `labels` and `predicted` values are equal.
+    """The judged items. An item is right if its values in `labels` and `predicted` are equal.
 
-    If the output gives no probabilities, `has_confidence` is False.
+    `has_confidence` is False if the output gives no probabilities.
     """
 
     labels: list[int]
@@ -104,10 +101,9 @@ def scores_of(output: Array, name: str) -> Array:
 
 
 def judge(metric: Metric, output: Array, name: str, labels: Array | Sequence[int] | None) -> Verdict:
-    """Judge the `output` named `name`, of shape [items, ...]. Raises MetricError.
+    """Judge an output of shape [items, ...]. Raises MetricError if the metric cannot judge the output.
 
-    `labels` are class numbers. For `agreement`, they are the answers of the float32 program. For `close` and `snr`,
-    they are the output of the float32 program. `labels` is None if the judged program is the float32 program.
+    For `agreement`, `close` and `snr`, `labels` come from the float32 program; None if the output is from that program.
     """
     if metric.name == "exact":
         return _exact(output, name, np.asarray(labels))
@@ -134,16 +130,15 @@ def judge(metric: Metric, output: Array, name: str, labels: Array | Sequence[int
 
 
 def best_of(scores: Array) -> Array:
-    """Return the class with the highest score for each item. In a tie, the first class wins. A NaN score gives `NO_ANSWER`."""
+    """Return the class with the highest score for each item; `NO_ANSWER` if a score is NaN.
+
+    In a tie, the first class wins.
+    """
     wrong = np.asarray(np.isnan(scores.astype(np.float64)).any(axis=1))
     return np.where(wrong, NO_ANSWER, np.where(wrong[:, None], 0, scores).argmax(axis=1))
 
 
 def _top(scores: Array, best: Array, labels: Array, k: int) -> Array:
-    """Return each item's label if it is among the k highest scores, or else the class with the highest score.
-
-    Of equal scores, the first class ranks higher.
-    """
     own = scores[np.arange(len(scores)), labels][:, None]
     earlier = np.arange(scores.shape[1])[None, :] < labels[:, None]
     ahead = ((scores > own) | ((scores == own) & earlier)).sum(axis=1)
@@ -151,7 +146,6 @@ def _top(scores: Array, best: Array, labels: Array, k: int) -> Array:
 
 
 def _confidence(scores: Array) -> tuple[list[str], bool]:
-    """Return the highest score of each item with six decimals, and whether the scores are probabilities."""
     highest = np.nan_to_num(scores.astype(np.float64).max(axis=1), nan=0.0)
     if highest.min() < 0 or highest.max() > 1:
         return ["0"] * len(scores), False
@@ -159,7 +153,6 @@ def _confidence(scores: Array) -> tuple[list[str], bool]:
 
 
 def _exact(output: Array, name: str, labels: Array) -> Verdict:
-    """Judge whether every position of an item is right: predict 1 if so, else 0. The label is always 1."""
     answers = output.reshape(len(output), *[size for size in output.shape[1:] if size != 1])
     wanted = labels.reshape(len(labels), *[size for size in labels.shape[1:] if size != 1])
     if answers.ndim == wanted.ndim + 1:
@@ -185,10 +178,6 @@ def classes_check(labels: int, classes: int, name: str) -> None:
 
 
 def _error(output: Array, name: str, labels: Array, metric: Metric) -> Verdict:
-    """Judge each item by its error. Its confidence is its score: 1 - min(error, limit) / limit, rounded down.
-
-    An item with a score above 0 counts as right.
-    """
     if labels.ndim != 1 or int(np.prod(output.shape[1:])) != 1:
         raise MetricError(
             f"Output '{name}' and the labels must each have one number per item. Choose another metric or output."
@@ -203,7 +192,6 @@ def _error(output: Array, name: str, labels: Array, metric: Metric) -> Verdict:
 
 
 def _numeric(output: Array, name: str, wanted: Array, metric: Metric) -> Verdict:
-    """Judge whether each item's output is close enough to the float32 output: predict 1 if so, else 0."""
     if output.shape != wanted.shape or output.dtype.kind not in "iuf":
         raise MetricError(
             f"Output '{name}' differs in shape or type from that of the float32 program. Choose a numeric output that "

@@ -26,24 +26,11 @@ __all__ = [
 
 
 class Plan(models.Model):
-    """A plan: stated requirements and the result. A stored plan never changes.
+    """A plan: the stated requirements and the result. A stored plan never changes.
 
-    `requirements`: {"items", "accuracy", "latency", "duration", "budget", "objective", "klass", "completion", "until"}
-    with exact numbers as strings. `completion` is the deadline that applied. `until` is the stated deadline, if any.
-
-    `candidates`: every single program and the tested combinations, sorted by the objective, the best first. Each has
-    its price, latency, accuracy, completion and the reasons against it.
-
-    `chosen`: the best feasible candidate, or None. It has `pool`, `kind`, and `lines` for a quote ([{"program",
-    "executions", "expected"}]). A combination also has `programs` in the order in which they run, and `outputs` that
-    give confidences or answers. A cascade has `thresholds`. Older plans of two programs have `threshold` and `output`
-    instead.
-
-    `changes`: requirements to relax if nothing is feasible.
-
-    `basis`: the price book, the error, the number of bounds, the numbers of combinations that were `examined` and
-    `judged`, the pools on which only some programs were combined (`narrowed`), and the compiles under way
-    (`compiling`). The basis of a task's plan also has `metric` and `data_set`.
+    `candidates` are sorted by the objective, the best first. `chosen` is the best feasible candidate, or None.
+    `changes` are requirements to relax if no candidate is feasible. `apps.planner.plan_json` writes the JSON. In older
+    plans of two programs, `chosen` has `threshold` and `output` instead of `thresholds` and `outputs`.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

@@ -1,4 +1,4 @@
-"""The stored form of a plan. Exact numbers are strings, fractions are written as "3/4", and amounts are not rounded."""
+"""The stored form of a plan. Exact numbers are strings, and fractions are written as "3/4"."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ PER_THOUSAND = 1000
 
 
 def requirements_json(requirements: Requirements, klass: str, window: Window, until: datetime | None) -> dict[str, Any]:
-    """Return the requirements. `completion` is the deadline that applied; `until` is the stated deadline, if any."""
+    """Return the requirements as JSON data.
+
+    `completion` is the deadline that applied; `until` is the stated deadline, if any.
+    """
     stated = {
         name: None if value is None else str(value) for name, value in asdict(requirements).items() if name != "metric"
     }
@@ -32,7 +35,7 @@ def requirements_json(requirements: Requirements, klass: str, window: Window, un
 def candidate_json(
     candidate: Candidate, found: VariantSet, requirements: Requirements, now: datetime
 ) -> dict[str, Any]:
-    """Return a candidate with its models, its figures, the reasons against it, and the requirements to relax (`gaps`)."""
+    """Return a candidate as JSON data, with its figures and the reasons against it."""
     deployments = [found.deployments[use.key] for use in candidate.uses]
     return {
         "kind": candidate.kind,
@@ -77,16 +80,10 @@ def _combination_json(candidate: Candidate) -> dict[str, Any]:
 
 
 def _line_json(use: Use, program: str) -> dict[str, Any]:
-    """Return a line of the quote.
-
-    `executions` is the number that is priced, and `expected` the number that the evaluation predicts. `per_item` is the
-    exact number of executions per item.
-    """
     return {"program": program, "executions": use.executions, "expected": use.expected, "per_item": str(use.per_item)}
 
 
 def _per_thousand(price: Decimal | None, items: int) -> str | None:
-    """Return the price of a thousand items as an exact fraction; None if there is no price."""
     return None if price is None else str(Fraction(price) * PER_THOUSAND / items)
 
 
@@ -95,7 +92,7 @@ def _text(value: Fraction | Decimal | None) -> str | None:
 
 
 def change_json(change: Change, solution: Solution) -> dict[str, Any]:
-    """Return a change of requirements, with the candidate that it makes feasible."""
+    """Return a change of requirements as JSON data, with the candidate that becomes feasible."""
     candidate = solution.candidates[change.candidate]
     return {
         "values": {name: str(value) for name, value in change.values},
@@ -107,7 +104,7 @@ def change_json(change: Change, solution: Solution) -> dict[str, Any]:
 
 
 def basis_json(solution: Solution, found: VariantSet, book: PriceBookDocument, klass: str) -> dict[str, Any]:
-    """Return the basis of a plan: prices, numbers of candidates, and the state of the pools and compiles."""
+    """Return the basis of a plan as JSON data: prices, numbers of candidates, and the state of pools and compiles."""
     return {
         "book": book.version,
         "book_digest": book.digest,
@@ -125,7 +122,6 @@ def basis_json(solution: Solution, found: VariantSet, book: PriceBookDocument, k
 
 
 def _pools_json(found: VariantSet) -> dict[str, Any]:
-    """Return the state of each pool. If the plan is refused later, the refusal can say what has changed."""
     return {
         one.pool.slug: {
             "power_percent": one.pool.power_percent,
@@ -137,7 +133,7 @@ def _pools_json(found: VariantSet) -> dict[str, Any]:
 
 
 def data_json(task: Task) -> dict[str, Any]:
-    """Return the metric and the data set with which a task's accuracies were measured."""
+    """Return the metric and the data set of a task as JSON data."""
     data = task.data_set
     named = {"name": data.name, "digest": data.digest, "items": data.items, "choose": data.choose, "seed": data.seed}
     return {"metric": metric_title(task), "data_set": named}

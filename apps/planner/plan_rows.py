@@ -1,4 +1,4 @@
-"""The candidates of a plan as rows of its page: in the table, in groups that are folded, and in the chart."""
+"""The candidates of a plan, as rows of the page and points of the chart."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ DRAWN, DRAWN_INFEASIBLE = 12, 8  # points of the chart
 
 
 class CandidateRows(NamedTuple):
-    """The candidates of a plan's page.
+    """The candidates on a plan's page.
 
-    `shown` are the rows of the table. `folded` are groups, with titles, that the reader can open. `drawn` are the
-    points of the chart.
+    `shown` are the rows of the table. `folded` are titled groups that the reader can open. `drawn` are the points of
+    the chart.
     """
 
     shown: list[Row]
@@ -30,7 +30,6 @@ class CandidateRows(NamedTuple):
 
     @property
     def drawn_note(self) -> str:
-        """Say which candidates the chart shows, and how many it omits; empty if the chart shows all."""
         left = self.drawable - len(self.drawn)
         if not left:
             return ""
@@ -41,7 +40,7 @@ class CandidateRows(NamedTuple):
 
 
 def candidate_rows(plan: Plan) -> list[Row]:
-    """Return a row for each candidate, the chosen one first and the infeasible ones last."""
+    """Return a row for each candidate. The chosen candidate is first, and infeasible candidates are last."""
     score = score_format_of_plan(plan)
     rows = []
     for index, row in enumerate(plan.candidates):
@@ -72,11 +71,7 @@ def combination_of(row: Row) -> list[str]:
 
 
 def rows_of(plan: Plan) -> CandidateRows:
-    """Divide a plan's candidates into table rows and folded groups, and choose the points of the chart.
-
-    The table shows the chosen candidate, the frontier and the next best candidates. If no candidate is feasible, the
-    table shows the ones that a change would make feasible, and the first few of the others.
-    """
+    """Choose the table rows, folded groups and chart points from a plan's candidates."""
     rows = candidate_rows(plan)
     feasible, infeasible = _split(rows, "feasible")
     front, behind = _split(feasible, "on_frontier")
@@ -93,7 +88,6 @@ def rows_of(plan: Plan) -> CandidateRows:
 
 
 def _groups(rest: list[Row]) -> list[tuple[str, list[Row]]]:
-    """Group the candidates that the table does not show. Empty groups are left out."""
     others, unmet = _split(rest, "feasible")
     groups = [
         ("Other feasible candidates", others),
@@ -104,10 +98,6 @@ def _groups(rest: list[Row]) -> list[tuple[str, list[Row]]]:
 
 
 def _drawn(drawable: list[Row], anchors: set[str]) -> list[Row]:
-    """Choose the candidates to draw: the feasible ones in the table, other feasible ones, then the nearest infeasible ones.
-
-    An infeasible candidate is nearer if there are fewer reasons against it.
-    """
     feasible, others = _split(drawable, "feasible")
     best = sorted(feasible, key=lambda row: (row["anchor"] not in anchors, feasible.index(row)))[:DRAWN]
     nearest = sorted(others, key=lambda row: (row["anchor"] not in anchors, len(row["reasons"]), others.index(row)))
@@ -116,10 +106,8 @@ def _drawn(drawable: list[Row], anchors: set[str]) -> list[Row]:
 
 
 def _split(rows: list[Row], name: str) -> tuple[list[Row], list[Row]]:
-    """Return the rows in which the field `name` is true, and the other rows."""
     return [row for row in rows if row[name]], [row for row in rows if not row[name]]
 
 
 def _money_text(value: str | None) -> str | None:
-    """Return an exact fraction as a decimal with twelve places; the page rounds it for display."""
     return None if value is None else figures.fixed(Fraction(value), 12).replace(",", "")

@@ -1,4 +1,4 @@
-"""The result of a plan in three lines: what is recommended, why, and how to make it cheaper or feasible."""
+"""The summary of a plan in three lines: the recommendation, the reasons, and possible improvements."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Line(NamedTuple):
 
 
 def summary_lines(plan: Plan) -> list[Line]:
-    """Return the three lines of a plan's page."""
+    """Return the three summary lines of a plan."""
     if plan.chosen is None:
         return _infeasible_lines(plan)
     chosen: dict[str, Any] = plan.chosen
@@ -67,7 +67,6 @@ def _nothing(total: int) -> str:
 
 
 def _reasons(plan: Plan, chosen: dict[str, Any]) -> list[str]:
-    """Say why the chosen candidate is the best by the plan's objective, and by how much."""
     objective = plan.requirements.get("objective", COST)
     feasible = [row for row in plan.candidates if row["feasible"]]
     total = len(plan.candidates)
@@ -84,7 +83,6 @@ def _reasons(plan: Plan, chosen: dict[str, Any]) -> list[str]:
 
 
 def _runner_up(other: dict[str, Any], best: dict[str, Any], objective: str) -> str:
-    """Say by how much the next-best candidate is worse than the best."""
     key, name = COMPARED_BY[objective], f"{other['title']} on {other['pool']}"
     ours, theirs = _number(best[key]), _number(other[key])
     if not ours or not theirs:
@@ -99,7 +97,6 @@ def _runner_up(other: dict[str, Any], best: dict[str, Any], objective: str) -> s
 
 
 def _cheaper(plan: Plan, chosen: dict[str, Any]) -> list[str]:
-    """Say what would make the result cheaper: another feasible candidate, a relaxed requirement, a cheaper class."""
     currency = plan.basis["currency"]
     usage = Fraction(chosen["price_per_thousand"]) * plan.requirements["items"] / 1000
     if usage < Fraction(chosen["price"]):
@@ -129,17 +126,12 @@ def _cheaper(plan: Plan, chosen: dict[str, Any]) -> list[str]:
 
 
 def _cheapest(plan: Plan, limit: Decimal) -> dict[str, Any] | None:
-    """Return the cheapest candidate below a price, a feasible one if possible; None if there is none.
-
-    Of infeasible candidates, those that need the fewest requirements relaxed come first.
-    """
     rows = [row for row in plan.candidates if row["price"] is not None and Decimal(row["price"]) < limit]
     possible = [row for row in rows if row["feasible"] or row.get("gaps")]
     return min(possible, key=lambda row: (len(row.get("gaps") or ()), Decimal(row["price"])), default=None)
 
 
 def _unready(plan: Plan) -> list[str]:
-    """Say how many compiles were still under way when the plan was made; empty if there were none."""
     compiling = plan.basis.get("compiling", 0)
     if not compiling:
         return []

@@ -1,4 +1,4 @@
-"""A plan's requirements and proposed changes in words and figures."""
+"""A plan's requirements and proposed changes as text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def requirement_rows(plan: Plan, currency: str) -> list[tuple[str, str]]:
 
 
 def score_format_of_plan(plan: Plan) -> ScoreFormat:
-    """Return the format of the plan's accuracies. A plan without a task has the default format."""
+    """Return the format of the plan's accuracies; the default format if the plan has no task."""
     return score_format_of(plan.basis.get("metric", DEFAULT))
 
 
@@ -45,7 +45,7 @@ def local_time(instant: datetime, plan: Plan) -> str:
 
 
 def value_text(name: str, value: str, currency: str) -> str:
-    """Return a requirement's value with its unit. Do not use this for the accuracy, which has its own format."""
+    """Return a requirement's value with its unit. Accuracies have a format of their own (`ScoreFormat`)."""
     if name == "budget":
         return figures.money_format(figures.fixed(Fraction(value), 6), currency)
     return figures.duration_format(value)
@@ -65,7 +65,7 @@ def relaxed_text(plan: Plan, values: dict[str, str], currency: str) -> str:
 
 
 def change_rows(plan: Plan, currency: str) -> list[dict[str, Any]]:
-    """Return a sentence and a price for each change that makes a candidate feasible, the cheapest first."""
+    """Return a sentence and a price for each proposed change, the cheapest first."""
     return [
         {
             "text": f"If you allow {relaxed_text(plan, change['values'], currency)}, {change['title']} on {change['pool']} is "
@@ -100,7 +100,6 @@ def _at_most(name: str, value: str | None, currency: str) -> str:
 
 
 def _deadline(plan: Plan) -> str:
-    """Return the deadline as text. Old plans have no deadline."""
     if "completion" not in plan.requirements:
         return NOT_REQUIRED
     latest = local_time(datetime.fromisoformat(plan.requirements["completion"]), plan)
@@ -108,7 +107,6 @@ def _deadline(plan: Plan) -> str:
 
 
 def _relaxed(name: str, value: str, plan: Plan, currency: str) -> str:
-    """Return a relaxed requirement as text, rounded so that it still suffices. A deadline is rounded up to a full minute."""
     if name == "accuracy":
         return score_format_of_plan(plan).text(_rounded(name, value))
     if name != "completion":
@@ -118,14 +116,12 @@ def _relaxed(name: str, value: str, plan: Plan, currency: str) -> str:
 
 
 def _rounded(name: str, value: str) -> str:
-    """Round an accuracy down, and any other value up, so that the relaxed requirement still suffices."""
     number = Fraction(value)
     grid = Fraction(1, 10_000) if name == "accuracy" else _grid(number)
     return str((number // grid) * grid if name == "accuracy" else -(-number // grid) * grid)
 
 
 def _grid(number: Fraction) -> Fraction:
-    """Return the unit of a number's third significant digit."""
     grid = Fraction(1)
     while number and number / grid < 100:
         grid /= 10

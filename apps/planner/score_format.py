@@ -1,8 +1,6 @@
-"""The format of a metric's score: its name, its unit, and whether lower is better. Pure: no Django.
+"""The format of a metric's score: its name, its unit, and whether lower is better. Pure.
 
-The planner compares one number with the requirement `accuracy`: a share from 0 to 1, where more is better. People enter
-and read scores in the metric's own unit. A mean error is written as an error, where less is better; its share is 1 -
-error / limit (apps/planner/metrics.py).
+The planner compares shares from 0 to 1, where higher is better. The share of a mean error is 1 - error / limit.
 """
 
 from __future__ import annotations
@@ -23,9 +21,9 @@ _SHARES = (("within ", "share of items within "), ("at least ", "share of items 
 
 @dataclass(frozen=True)
 class ScoreFormat:
-    """The format of a score. `name` is the score's name in a sentence.
+    """The format of a score.
 
-    `limit` is the cap of a mean error. `counts_items` is True if the score is a share of right items.
+    `limit` is the cap of a mean error. `counts_items` is True if the score is a share of right answers.
     """
 
     name: str
@@ -34,22 +32,18 @@ class ScoreFormat:
 
     @property
     def side(self) -> str:
-        """Return "at most" for a mean error, and "at least" for every other score."""
         return "at least" if self.limit is None else "at most"
 
     @property
     def title(self) -> str:
-        """The name as a label: "Accuracy", "Macro F1"."""
         return self.name[0].upper() + self.name[1:]
 
     @property
     def heading(self) -> str:
-        """The heading for a column of bounds: "Accuracy, at least"."""
         return f"{self.title}, {self.side}"
 
     @property
     def named(self) -> str:
-        """The name with its article: "an accuracy"."""
         return f"{'an' if self.name[0] in 'ae' else 'a'} {self.name}"
 
     def text(self, share: Fraction | str, places: int = PLACES) -> str:
@@ -69,13 +63,12 @@ class ScoreFormat:
 
     @property
     def range_sentence(self) -> str:
-        """A sentence that states the allowed values."""
         if self.limit is None:
             return f"Enter {self.named} between 0 and 1, for example 0.97."
         return f"Enter {self.named} above 0 and below the limit of {self.text('0')}."
 
     def shortfall_sentence(self, found: Fraction, wanted: Fraction) -> str:
-        """Say that a proven score falls short, with enough decimals to tell the two values apart."""
+        """Say that `found` is worse than `wanted`, with enough decimal places to tell the two values apart."""
         pairs = [(self.text(found, places), self.text(wanted, places)) for places in range(PLACES, 9)]
         proven, required = next((pair for pair in pairs if pair[0] != pair[1]), pairs[-1])
         if self.limit is None:
@@ -84,7 +77,7 @@ class ScoreFormat:
 
 
 def score_format_of(title: str) -> ScoreFormat:
-    """Return the format for a metric's title (`Metric.title`). The title may end with " of OUTPUT"."""
+    """Return the format for a metric's stored title, which may end with " of OUTPUT"."""
     error = _ERROR.fullmatch(title)
     if error is not None:
         return ScoreFormat(f"mean error{error[2]}", Fraction(error[1]), counts_items=False)

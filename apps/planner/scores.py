@@ -1,15 +1,12 @@
-"""Bounds of scores that are not shares of right answers, and the number of runs that an estimate needs. Pure.
+"""Lower bounds of macro F1 and of mean errors, and the number of runs that an estimate needs. Pure.
 
-Macro F1. For a class, F1 = 2 t / (2 t + e), where t is the share of true positives, and e the share of false positives
-and false negatives. Both are shares of independent items, so Clopper and Pearson bound t from below and e from above.
-With C classes, each of the 2 C bounds is computed at error / (2 C), so that all of them hold together. The only
-assumption is that items are independent. The bound is low for rare classes. The classes are those of the data set's
-labels.
+Items must be independent.
 
-Mean error. An item scores 1 - min(error, limit) / limit, between 0 and 1. The mean has two bounds for any distribution:
-Hoeffding's (1963), and the empirical one of Maurer and Pontil (2009, theorem 4). The second is tighter for scores that
-vary little. Each bound is computed at half of the error, and the larger bound is used. A bootstrap gives no guarantee,
-so it is not used.
+Macro F1: for each of C classes, F1 = 2 t / (2 t + e), where t is the share of true positives, and e the share of false
+positives and false negatives. Clopper and Pearson bound t from below and e from above, each at error / (2 C).
+
+Mean error: an item scores 1 - min(error, limit) / limit. The mean has two bounds, Hoeffding's (1963) and the empirical
+bound of Maurer and Pontil (2009, theorem 4). The larger bound is used, and each is computed at half of the error.
 """
 
 from __future__ import annotations
@@ -27,7 +24,10 @@ Parts = Mapping[str, Mapping[str, Any]]  # an evaluation's items: "choose" and "
 
 
 def bound_of(metric: str, items: Parts) -> Bound | None:
-    """Return a function that computes the metric's lower bound for a given error; None if the metric counts right answers."""
+    """Return a function that computes the metric's lower bound for a given error.
+
+    Return None if the metric counts right answers.
+    """
     judged = items["evaluate"]
     if metric.startswith(MACRO_F1):
         classes = sorted({*items["choose"]["labels"], *judged["labels"]})
@@ -39,7 +39,7 @@ def bound_of(metric: str, items: Parts) -> Bound | None:
 
 
 def f1_bound(labels: Sequence[int], predicted: Sequence[int], classes: Sequence[int], error: Fraction) -> Fraction:
-    """Return a lower bound of macro F1 over these classes, rounded down. It is wrong with probability at most `error`."""
+    """Return a lower bound of macro F1, rounded down. The bound is wrong with probability at most `error`."""
     share = error / (2 * len(classes))
     total = Fraction(0)
     for one in classes:
@@ -51,7 +51,10 @@ def f1_bound(labels: Sequence[int], predicted: Sequence[int], classes: Sequence[
 
 
 def mean_bound(scores: Sequence[float], error: Fraction) -> Fraction:
-    """Return a lower bound of the mean of scores from 0 to 1, rounded down. It is wrong with probability at most `error`."""
+    """Return a lower bound of the mean of scores from 0 to 1, rounded down.
+
+    The bound is wrong with probability at most `error`.
+    """
     count, mean = len(scores), sum(scores) / len(scores)
     hoeffding = mean - sqrt(log(2 / error) / (2 * count))
     if count < 2:
@@ -63,10 +66,10 @@ def mean_bound(scores: Sequence[float], error: Fraction) -> Fraction:
 
 
 def runs_needed(half_width: Fraction, error: Fraction) -> int:
-    """Return the number of independent runs with which the mean of values from 0 to 1 is estimated to within `half_width`.
+    """Return the number of independent runs that estimate a mean of values from 0 to 1 to within `half_width`.
 
-    The estimate holds with probability 1 - `error` (Hoeffding, two-sided). Raises ValueError unless both arguments are
-    between 0 and 1.
+    The estimate holds with probability 1 - `error` (Hoeffding, two-sided). Raises ValueError unless `half_width` and
+    `error` are between 0 and 1.
     """
     if not 0 < half_width < 1 or not 0 < error < 1:
         raise ValueError("The half-width and the error must be between 0 and 1.")
@@ -74,7 +77,7 @@ def runs_needed(half_width: Fraction, error: Fraction) -> int:
 
 
 def half_width(runs: int, error: Fraction) -> Fraction:
-    """Return the half-width that this number of runs achieves, rounded up."""
+    """Return the half-width of an estimate from this number of runs, rounded up."""
     return min(Fraction(1), Fraction(ceil(sqrt(log(2 / error) / (2 * runs)) * GRID), GRID))
 
 

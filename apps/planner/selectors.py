@@ -1,4 +1,4 @@
-"""Read plans, and the classes of service for which plans can be made."""
+"""Read plans, and the classes of service that plans can use."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ def plans_list(*, organisation: Organisation) -> QuerySet[Plan]:
 
 
 def plan_lines(plan: Plan) -> list[tuple[Program, Fraction]]:
-    """Return the chosen candidate's programs in the order in which they run, with the executions per item.
+    """Return the chosen candidate's programs in execution order, each with its executions per item.
 
-    For a later program of a cascade, the executions per item are the proven upper bound of the share that falls back to
-    it.
+    For the later programs of a cascade, the executions per item are a proven upper bound.
     """
     chosen = _chosen(plan)
     programs = (
@@ -50,7 +49,10 @@ def plan_volume(plan: Plan) -> int:
 
 
 def plan_classes(*, now: datetime) -> list[PriceClass]:
-    """Return the classes for which a plan can be made now, the default class first. Raises Problem without a price book."""
+    """Return the classes for which a plan can be made now, the default class first.
+
+    Raises Problem if there is no price book.
+    """
     book = document_of(book_in_force(at=now))
     default = class_default(book)
     return sorted(classes_plannable(book), key=lambda one: one.name != default)

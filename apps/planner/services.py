@@ -1,4 +1,4 @@
-"""Make plans, and start the missing compiles."""
+"""Make plans, and start missing compiles."""
 
 from __future__ import annotations
 
@@ -43,12 +43,11 @@ def plan_create(
     until: datetime | None = None,
     revises: str = "",
 ) -> Plan:
-    """Compare all candidates of a task, or all alternatives of a version, on every pool. Store the result as a plan.
+    """Compare all candidates on every pool, and store the result as a plan.
 
-    A candidate is feasible only if its quote would be accepted now. Its pool must have room before `until`; the default
-    is the end of a quote's default window. An empty `klass` means the price book's default class. `revises` names a
-    contract whose remaining work is planned; the contract's reservations count as free. Raises Problem(422) for
-    impossible requirements or a class that is not offered, and Problem(409) without a price book.
+    `until` defaults to the end of a quote's default window, and `klass` to the price book's default class. The
+    reservations of the contract `revises` count as free. Raises Problem(422) for impossible requirements or a class
+    that is not offered, and Problem(409) if there is no price book.
     """
     task = subject if isinstance(subject, Task) else None
     window = _window(requirements, task, until=until, now=now)
@@ -88,7 +87,6 @@ def plan_create(
 
 
 def _window(requirements: Requirements, task: Task | None, *, until: datetime | None, now: datetime) -> Window:
-    """Return the window in which all items must be done. Raises Problem(422) with every impossible requirement."""
     metric = metric_title(task) if task else DEFAULT
     errors = list(_faults(requirements, metric))
     if until is not None and until <= now:
@@ -100,7 +98,6 @@ def _window(requirements: Requirements, task: Task | None, *, until: datetime | 
 
 
 def _faults(requirements: Requirements, metric: str) -> Iterator[dict[str, Any]]:
-    """Yield a field and a sentence for each impossible requirement."""
     if not 1 <= requirements.items <= ITEMS_MAX:
         yield {"field": "items", "message": f"Enter a number of items from 1 to {ITEMS_MAX:,}."}
     if requirements.accuracy is not None and not 0 < requirements.accuracy < 1:
@@ -116,7 +113,6 @@ def _faults(requirements: Requirements, metric: str) -> Iterator[dict[str, Any]]
 def _variants(
     subject: ModelVersion | Task, dims: dict[str, int] | None, klass: str, book: PriceBookDocument, window: Window
 ) -> VariantSet:
-    """Return the variants, priced for the class within the window. Raises Problem(409) if there are none."""
     instant = tariff_instant(book=book, price_class=book.price_class(klass), window=window)
     models = (
         candidate_models_of_task(subject) if isinstance(subject, Task) else candidate_models_of_version(subject, dims)
@@ -129,7 +125,6 @@ def _variants(
 
 
 def _class_check(klass: str, book: PriceBookDocument) -> None:
-    """Raise Problem(422) unless the price book offers the class at every hour."""
     names = sorted(one.name for one in classes_plannable(book))
     if klass in names:
         return
@@ -144,7 +139,6 @@ def _class_check(klass: str, book: PriceBookDocument) -> None:
 
 
 def _subject_json(task: Task | None, dims: dict[str, int] | None, revises: str) -> dict[str, Any]:
-    """Return the part of a plan's basis that depends on the task or version."""
     return {
         "dims": dims or {},
         **({} if task is None else data_json(task)),
@@ -162,8 +156,7 @@ def alternatives_compile(
 ) -> list[CompileJob]:
     """Queue the missing compiles of every alternative, for every processor on offer.
 
-    The sizes of variable dimensions are chosen so that all alternatives accept the same items. An alternative is left
-    out if it has no such sizes.
+    An alternative that can't accept the same items as the version is left out.
     """
     # The lock makes two clicks queue each compile once.
     Organisation.objects.select_for_update(no_key=True).get(pk=version.organisation.pk)

@@ -31,9 +31,9 @@ BUY = requires(Scope.BUY, roles=ENGINEERING)
 
 
 class TaskIn(RequestBody):
-    """`versions` are the candidate model versions; if empty, every model that accepts the data set's items is a
-    candidate. `k` is for accuracy only. `limit` is for `mean_error` (the largest error), `close` (the largest
-    difference) and `snr` (dB).
+    """`versions` are the candidate model versions. If `versions` is empty, every model that accepts the data set's
+    items is a candidate. `k` is for `accuracy` only. `limit` is the largest error for `mean_error`, the largest
+    difference for `close`, and a ratio in dB for `snr`.
     """
 
     name: str = Field(default="", max_length=120)
@@ -58,8 +58,8 @@ class TaskRow(Schema):
 
 
 class TaskCandidateOut(Schema):
-    """`lower_bound` is a lower bound of the share of right answers, at 95 % confidence. It is null if the program has
-    not been evaluated.
+    """`lower_bound` is a lower bound of the share of right answers, at 95 % confidence. `lower_bound` is null if the
+    program has not been evaluated.
     """
 
     version_id: UUID
@@ -175,7 +175,7 @@ def task_delete(request: HttpRequest, pk: UUID) -> tuple[int, None]:
 )
 @idempotent
 def task_evaluate(request: HttpRequest, pk: UUID) -> tuple[int, list[EvaluationRun]]:
-    """Run all compiled programs that have not been evaluated yet, as jobs under one contract per pool."""
+    """Evaluate all compiled programs that have not been evaluated yet. The jobs run under one contract per pool."""
     principal = principal_get(request)
     runs = task_services.evaluations_request(
         task=_task(request, pk, roles=ENGINEERING),

@@ -1,4 +1,4 @@
-"""Tasks and their requests for evaluations."""
+"""Tasks and evaluation requests."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from apps.registry.models import DataSet, Evaluation
 class Task(models.Model):
     """A task: labelled data, a metric and the candidate models (G10).
 
-    `metric`, `k` and `limit` are as in apps/planner/metrics.py. `output` is the output to judge; if empty, it is chosen
-    automatically. `versions` are the ids of the candidate model versions; if empty, all versions that accept the data
-    set's items are candidates.
+    `versions` are the ids of the candidate model versions. If `versions` is empty, all versions that accept the data
+    set's items are candidates. If `output` is empty, the output to judge is chosen automatically.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -45,7 +44,7 @@ class Task(models.Model):
 
 
 class EvaluationState(models.TextChoices):
-    """The states of a request. The last three are final."""
+    """The states of an evaluation request. The last three are final."""
 
     QUEUED = "queued", "Queued"
     RUNNING = "running", "Running"
@@ -58,11 +57,10 @@ OPEN = (EvaluationState.QUEUED, EvaluationState.RUNNING)
 
 
 class EvaluationRun(models.Model):
-    """A request to run a program on a data set. Dispatch runs it as a normal job and stores the answers.
+    """A request to run a program on a data set, as a job.
 
-    Requests of one `batch` for one pool share a contract. `job_id` and `contract_id` are plain ids, because jobs and
-    contracts belong to apps of a higher layer. `note` says what an open request is waiting for. `problem` says why a
-    request failed.
+    Requests of one `batch` for one pool share a contract. `note` says what an open request is waiting for. `problem`
+    says why a request failed.
     """
 
     State = EvaluationState

@@ -78,7 +78,6 @@ def task_create(
 
 
 def _metric_check(metric: Metric) -> None:
-    """Raise Problem(422) if the metric is unknown, `k` is out of range, or the limit is missing or invalid."""
     if metric.name not in METRICS or not 1 <= metric.k <= K_MAX:
         detail = f"Choose a metric: {', '.join(METRICS)}. k must be between 1 and {K_MAX}."
         raise Problem(422, "Unknown metric", detail, kind="metric-unknown")
@@ -89,7 +88,6 @@ def _metric_check(metric: Metric) -> None:
 
 
 def _labels_check(metric: Metric, data_set: DataSet) -> None:
-    """Raise Problem(422) if the data set's labels do not suit the metric."""
     if metric.needs_labels and data_set.label_shape is None:
         detail = f"{data_set.name} has no labels. Choose agreement with the float32 model, or upload data with labels."
         raise Problem(422, "Labels missing", detail, kind="labels-missing")
@@ -105,7 +103,6 @@ def _labels_check(metric: Metric, data_set: DataSet) -> None:
 
 
 def _versions_check(known: Sequence[ModelVersion], wanted: set[UUID], data_set: DataSet) -> None:
-    """Raise Problem unless all wanted versions exist and accept the data set's items."""
     if {one.pk for one in known} != wanted:
         raise Problem(404, "Not found", "This model does not exist, or you may not see it.", kind="not-found")
     for version in known:
@@ -117,10 +114,6 @@ def _versions_check(known: Sequence[ModelVersion], wanted: set[UUID], data_set: 
 
 
 def _candidates_check(task: Task, metric: Metric) -> None:
-    """Raise Problem(422) if there are no candidates, or if there are too many for the metric.
-
-    A metric that compares a model's programs with its own float32 program allows only one candidate.
-    """
     found = candidates.versions_of(task)
     if metric.compares_with_float32 and len(found) > 1:
         detail = "This metric compares a model's programs with its own float32 program. Choose one model."
@@ -136,7 +129,7 @@ def _candidates_check(task: Task, metric: Metric) -> None:
 
 @transaction.atomic
 def task_sample(*, organisation: Organisation, actor: User, now: datetime) -> Task:
-    """Create the sample task: the sample models, and handwritten digits on which no model was trained."""
+    """Create the sample task: sample models and handwritten digits with labels."""
     for sample in SAMPLES:
         sample_add(organisation=organisation, actor=actor, slug=sample.slug, now=now)
     data = SAMPLE_DATA.read_bytes()
@@ -163,7 +156,7 @@ def task_sample(*, organisation: Organisation, actor: User, now: datetime) -> Ta
 
 @transaction.atomic
 def task_delete(*, task: Task, actor: User, now: datetime) -> None:
-    """Delete a task and cancel its queued evaluations. Its plans and finished evaluations are kept."""
+    """Delete a task and cancel its queued evaluations. The task's plans and finished evaluations are kept."""
     row = Task.objects.select_for_update().get(pk=task.pk)
     if row.deleted_at is None:
         queued = EvaluationRun.objects.filter(task=row, state=EvaluationState.QUEUED)
@@ -177,10 +170,9 @@ def task_delete(*, task: Task, actor: User, now: datetime) -> None:
 
 @transaction.atomic
 def programs_compile(*, task: Task, actor: User, now: datetime) -> list[CompileJob]:
-    """Queue the compiles of missing programs, in float32 and int8, for every processor on offer.
+    """Queue the missing compiles in float32 and int8, for every processor on offer.
 
-    Only as many compiles are queued as there is room for; call this again for the rest. The int8 programs are
-    calibrated on tuning items only. Raises Problem(429) if the queue is full.
+    If the queue has too little room, call this function again for the rest. Raises Problem(429) if the queue is full.
     """
     # The lock makes two clicks queue each compile once.
     Organisation.objects.select_for_update(no_key=True).get(pk=task.organisation_id)
@@ -211,21 +203,19 @@ def data_set_check(task: Task) -> None:
 
 
 def _examples(task: Task) -> dict[str, np.ndarray]:
-    """Return the inputs of the first tuning items."""
     data = task.data_set
     chosen = split(data.items, seed=data.seed, choose=data.choose).choose[:CALIBRATION_ITEMS]
     return {name: array[chosen] for name, array in data_set_read(data).inputs.items()}
 
 
 def _calibration(examples: dict[str, np.ndarray], missing: MissingProgram) -> bytes:
-    """Pack the examples, with the names and types of the version's inputs."""
     inputs = missing.version.inputs
     named = dict(zip([inputs[0]["name"]], examples.values(), strict=True)) if len(inputs) == 1 else examples
     return arrays_pack({one["name"]: named[one["name"]].astype(one["dtype"]) for one in inputs})
 
 
 class EvaluationOffer(NamedTuple):
-    """The rows to evaluate, the price of each pool's contract, and the class of service."""
+    """The candidate rows to evaluate, the price of each pool's contract, and the class of service."""
 
     rows: list[CandidateRow]
     prices: dict[Pool, Decimal]
@@ -240,7 +230,7 @@ class EvaluationOffer(NamedTuple):
 def evaluations_priced(task: Task, *, rows: Sequence[CandidateRow], now: datetime) -> EvaluationOffer:
     """Return the task's rows that can be evaluated now, with the price of each pool's contract.
 
-    Rows without a price, for example on a pool that is not offered, are left out. Raises Problem without a price book.
+    Rows without a price are left out. Raises Problem if there is no price book.
     """
     book = document_of(book_in_force(at=now))
     klass = class_default(book)
@@ -264,11 +254,6 @@ def evaluations_priced(task: Task, *, rows: Sequence[CandidateRow], now: datetim
 
 
 def _once(task: Task, rows: Sequence[CandidateRow]) -> list[CandidateRow]:
-    """Return the rows that can be evaluated, each program once.
-
-    Programs that are already being evaluated on the same data and metric are left out, even if another task requested
-    the evaluation.
-    """
     running = EvaluationRun.objects.filter(
         task__data_set=task.data_set_id,
         task__metric=task.metric,
@@ -290,7 +275,7 @@ def _once(task: Task, rows: Sequence[CandidateRow]) -> list[CandidateRow]:
 
 @transaction.atomic
 def evaluations_request(*, task: Task, actor: User, now: datetime, token_id: UUID | None = None) -> list[EvaluationRun]:
-    """Request all missing evaluations. Dispatch runs them as jobs, under one contract for each pool.
+    """Request all missing evaluations, under one contract per pool.
 
     Raises Problem(409) if nothing is missing or the data set was deleted.
     """

@@ -46,7 +46,7 @@ def _task(request: HttpRequest, pk: UUID, *, engineering: bool = False) -> Task:
 
 @require_http_methods(["GET", "POST"])
 def task_create(request: HttpRequest) -> HttpResponse:
-    """Create a task with a stored or an uploaded data set. The upload is stored as a data set."""
+    """Create a task with a stored or an uploaded data set."""
     organisation = organisation_get(request, roles=ENGINEERING)
     form = _form(request, organisation)
     refusal: Problem | None = None
@@ -112,7 +112,7 @@ def _create(request: HttpRequest, organisation: Organisation, form: TaskForm) ->
 
 @require_POST
 def task_sample(request: HttpRequest) -> HttpResponse:
-    """Create the sample task: handwritten digits with labels, and the sample models that recognise them."""
+    """Create the sample task."""
     organisation = organisation_get(request, roles=ENGINEERING)
     task = task_services.task_sample(organisation=organisation, actor=principal_get(request).user, now=timezone.now())
     return redirect("planner:task_detail", pk=task.pk)

@@ -1,4 +1,4 @@
-"""Collect the variants of a plan: every candidate model on every pool, with its price, its times and its evaluation."""
+"""Collect the variants of a plan: every candidate model on every pool."""
 
 from __future__ import annotations
 
@@ -41,14 +41,13 @@ class Deployment:
 
     @property
     def title(self) -> str:
-        """The version; a precision other than float32 is appended."""
         narrow = self.program is not None and self.program.precision != Precision.FLOAT32
         return f"{self.version} in {self.program.precision}" if narrow and self.program else str(self.version)
 
 
 @dataclass(frozen=True)
 class VariantSet:
-    """The variants for the solver, the deployment of each variant by key, and the number of compiles still under way."""
+    """The variants for the solver, the deployments by variant key, and the number of compiles still under way."""
 
     variants: list[Variant]
     deployments: dict[str, Deployment]
@@ -57,7 +56,7 @@ class VariantSet:
 
 @dataclass(frozen=True)
 class CandidateModels:
-    """The models of a plan.
+    """The candidate models of a plan.
 
     `fits(program)` tells whether the program accepts the items. `evaluation(deployment, precision)` returns the
     evaluation, or None.
@@ -70,7 +69,7 @@ class CandidateModels:
 
 @dataclass(frozen=True)
 class Tariff:
-    """The prices that apply: a price book, a class of service and the instant that determines the tariff."""
+    """A price book, a class of service, and the instant that determines the tariff."""
 
     book: PriceBookDocument
     klass: str
@@ -78,7 +77,7 @@ class Tariff:
 
 
 def candidate_models_of_version(version: ModelVersion, dims: dict[str, int] | None) -> CandidateModels:
-    """Return a version's alternatives: models that were evaluated on the same data and accept the same inputs.
+    """Return the models that were evaluated on the same data as the version and accept the same inputs.
 
     `dims` chooses among the compiled sizes of the variable dimensions.
     """
@@ -122,7 +121,7 @@ def compiles_open(versions: Sequence[ModelVersion]) -> QuerySet[CompileJob]:
 def _evaluated(
     variant: Variant, deployment: Deployment, evaluation: Evaluation | None, answers: dict[UUID, Evaluated]
 ) -> Variant:
-    """Add an evaluation to a variant. `answers` holds one object per evaluation, because the solver compares them by identity."""
+    # The solver compares evaluations by identity, so `answers` holds one object for each evaluation.
     if evaluation is None:
         return variant
     if evaluation.pk not in answers:
@@ -131,7 +130,6 @@ def _evaluated(
 
 
 def _combination_facts(deployment: Deployment, evaluation: Evaluation) -> dict[str, Any]:
-    """Return the facts that decide whether programs can be combined: inputs, evaluation items and, for a vote, the classes."""
     program = deployment.program
     if program is None:
         return {}
@@ -145,7 +143,7 @@ def _combination_facts(deployment: Deployment, evaluation: Evaluation) -> dict[s
 
 
 def classes_of(program: Program, output: str) -> int | None:
-    """Return the number of classes that an output scores; None unless it has one score per class."""
+    """Return the number of classes that an output scores; None unless the output has one score per class."""
     shape: list[int | str] = next((one["shape"] for one in program.outputs if one["name"] == output), [])
     sizes = [size for size in shape if size != 1]
     return sizes[0] if len(sizes) == 1 and isinstance(sizes[0], int) else None
@@ -154,10 +152,7 @@ def classes_of(program: Program, output: str) -> int | None:
 def precisions_of(
     version: ModelVersion, pool: Pool, programs: list[Program], compiling: Compiling = frozenset()
 ) -> list[str]:
-    """Return the precisions in which the version can run on the pool.
-
-    They are float32, and every precision that is compiled or being compiled for the pool's processor.
-    """
+    """Return float32, and every precision that is compiled or being compiled for the pool's processor."""
     target = pool.processor.name if pool.processor else None
     made = {p.precision for p in programs if p.model_version_id == version.pk and p.target == target}
     made |= {precision for pk, name, precision in compiling if pk == version.pk and name == target}
@@ -170,9 +165,9 @@ def signature(program: Program) -> Signature:
 
 
 def signature_of(programs: list[Program], version: ModelVersion, dims: dict[str, int] | None) -> Signature | None:
-    """Return the inputs of one item: those of the version's program with these sizes, by default its smallest program.
+    """Return the version's inputs at these sizes.
 
-    If these sizes were not compiled, return the inputs that such a program would have.
+    If `dims` is None, return the inputs of the smallest program; None if there is no program.
     """
     own = [p for p in programs if p.model_version_id == version.pk and (dims is None or p.dims == dims)]
     if own or dims is None:
@@ -181,7 +176,6 @@ def signature_of(programs: list[Program], version: ModelVersion, dims: dict[str,
 
 
 def _inputs_of(version: ModelVersion, dims: dict[str, int]) -> Signature:
-    """Return the inputs of a version with these sizes of its variable dimensions."""
     shapes = [(v["name"], v["dtype"], [dims.get(size, size) for size in v["shape"]]) for v in version.inputs]
     return tuple(sorted((name, dtype, tuple(shape)) for name, dtype, shape in shapes))
 
@@ -199,9 +193,8 @@ def alternatives(version: ModelVersion) -> tuple[list[ModelVersion], dict[UUID, 
 def missing_programs(
     *, version: ModelVersion, dims: dict[str, int] | None
 ) -> Iterator[tuple[ModelVersion, str, dict[str, int]]]:
-    """Yield (version, target, sizes) for each missing program of the alternatives, on every processor on offer.
-
-    Programs that are already being compiled are left out.
+    """Yield (version, target, sizes) for each program that the version or one of its alternatives lacks on an offered
+    processor.
     """
     versions, _ = alternatives(version)
     programs = programs_of_versions([one.pk for one in versions])
@@ -218,13 +211,12 @@ def missing_programs(
 
 
 def _targets_lacking(version: ModelVersion, programs: list[Program]) -> list[str]:
-    """Return the processors on offer for which `programs` has no float32 program of the version."""
     offered = [(pool, pool.processor.name) for pool in pools() if pool.processor]
     return [name for pool, name in offered if deployment_of(version, pool, programs).program is None]
 
 
 def sizes_for(version: ModelVersion, wanted: Signature | None) -> dict[str, int] | None:
-    """Return the sizes of variable dimensions at which a version accepts the wanted inputs; None if there are no such sizes."""
+    """Return the sizes at which a version accepts the wanted inputs; None if there are no such sizes."""
     shapes = {name: (dtype, shape) for name, dtype, shape in wanted or ()}
     sizes: dict[str, int] = {}
     for value in version.inputs:
@@ -240,10 +232,7 @@ def sizes_for(version: ModelVersion, wanted: Signature | None) -> dict[str, int]
 def deployment_of(
     version: ModelVersion, pool: Pool, programs: list[Program], precision: str = Precision.FLOAT32
 ) -> Deployment:
-    """Return the version's deployment on the pool.
-
-    Its program is the newest one in this precision that fits the pool.
-    """
+    """Return the version's deployment on the pool, with the newest program in this precision that fits the pool."""
     fitting = [p for p in programs if p.model_version_id == version.pk and p.precision == precision]
     if pool.kind == PoolKind.HOST:
         # A host runs the model file; its counts are those of the first target by name, so they never change.
@@ -257,7 +246,6 @@ def deployment_of(
 def _variant(
     key: str, deployment: Deployment, precision: str, tariff: Tariff, compiling: Compiling = frozenset()
 ) -> Variant:
-    """Return the deployment as a solver variant that has not been evaluated yet."""
     program, pool = deployment.program, deployment.pool
     common: dict[str, Any] = {
         "key": key,
@@ -281,7 +269,6 @@ def _variant(
 
 
 def _not_compiled(deployment: Deployment, precision: str, compiling: Compiling) -> str:
-    """Say why a deployment has no program."""
     target = deployment.pool.processor.name if deployment.pool.processor else "any processor"
     narrow = "" if precision == Precision.FLOAT32 else f" in {precision}"
     if (deployment.version.pk, target, precision) in compiling:
@@ -292,7 +279,6 @@ def _not_compiled(deployment: Deployment, precision: str, compiling: Compiling) 
 
 
 def _host_variant(deployment: Deployment, program: Program, common: dict[str, Any]) -> Variant:
-    """Return a variant on a host. Its times are measured."""
     measured = host_measurement_latest(pool=deployment.pool, program_digest=program.digest)
     if measured is None:
         reason = (
@@ -311,14 +297,14 @@ def _unpriced(_executions: int) -> Decimal:
 def pricer_of(
     program: Program, pool: Pool, klass: str, book: PriceBookDocument, instant: datetime
 ) -> Callable[[int], Decimal]:
-    """Return a function that computes the exact price of a number of executions, as quotes and invoices do."""
+    """Return a function that computes the exact price of a number of executions."""
     counts = Counts(operations=program.operations, cycles=program.interval_cycles)
     terms = Terms(processor_class=pool.processor_class, precision=program.precision, klass=klass, instant=instant)
     return lambda executions: rate(book=book, counts=counts, executions=executions, terms=terms).amount
 
 
 def evaluated_of(evaluation: Evaluation) -> Evaluated:
-    """Return the answers on both splits in the solver's form. Confidences are rounded to six decimal places, as in jobs."""
+    """Return an evaluation in the solver's form. Confidences are rounded to six decimal places."""
     parts = {
         name: Answers.of(part["labels"], part["predicted"], [_six(one) for one in part["confidence"]])
         for name, part in evaluation.items.items()
@@ -328,5 +314,4 @@ def evaluated_of(evaluation: Evaluation) -> Evaluated:
 
 
 def _six(confidence: str) -> str:
-    """Return a confidence with at most six decimal places."""
     return confidence if len(confidence) <= len("0.123456") else str(Decimal(confidence).quantize(SIX_PLACES))

@@ -40,7 +40,6 @@ def plan_list(request: HttpRequest) -> HttpResponse:
 
 
 def _version(request: HttpRequest) -> ModelVersion:
-    """Return the version that the request names. Raises Problem(422) if the request names none."""
     pk = request.GET.get("version") or request.POST.get("version")
     if not pk:
         raise Problem(422, "No model", "Choose a model on the Plans page first.", kind="model-missing")
@@ -48,7 +47,7 @@ def _version(request: HttpRequest) -> ModelVersion:
 
 
 class PlanEntry(NamedTuple):
-    """The result of a request: the form of requirements, and the plan that was made or the reason why none was made."""
+    """The form of requirements, and the plan that was made or the reason why no plan was made."""
 
     form: PlanForm
     plan: Plan | None = None
@@ -56,7 +55,6 @@ class PlanEntry(NamedTuple):
 
     @property
     def status(self) -> int:
-        """The HTTP status of the page with the form."""
         return 422 if self.form.is_bound and (self.refusal is not None or self.form.errors) else 200
 
 
@@ -87,7 +85,7 @@ def plan_entry(request: HttpRequest, subject: ModelVersion | Task) -> PlanEntry:
 
 @require_http_methods(["GET", "POST"])
 def plan_create(request: HttpRequest) -> HttpResponse:
-    """Show the form of requirements for the version that `?version=` names. A valid POST makes a plan."""
+    """Show the form of requirements for the version in `?version=`. A valid POST makes a plan."""
     organisation_get(request, roles=ENGINEERING)
     if not (request.GET.get("version") or request.POST.get("version")):
         return redirect("planner:plan_list")
@@ -138,7 +136,7 @@ def plan_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def scatter(plan: Plan, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the points of the chart, each with its row. Floats are only for drawing."""
+    """Return the points of the chart. Floats are only for drawing."""
     points = [
         {
             "name": f"{row['title']} on {row['pool']}",

@@ -1,4 +1,4 @@
-"""The API of usage, with the same figures as the usage page."""
+"""The API for usage, with the same figures as the usage page."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ExcludedOut(Schema):
 
 
 class UsageSummaryOut(Schema):
-    """Amounts are in `currency`. `currencies` lists every currency that may have usage. Make one request for each currency."""
+    """Amounts are in `currency`. `currencies` lists every currency that may have usage. Make one request per currency."""
 
     first: date
     last: date
@@ -75,8 +75,8 @@ def usage_summary(
     key: str = "",
     currency: str = "",
 ) -> dict[str, Any]:
-    """Days are in the organisation's time zone. The default is the last 30 days; the maximum is 366 days. Days without
-    usage are omitted.
+    """Days are in the organisation's time zone. By default, the last 30 days are covered. At most 366 days can be
+    covered. Days without usage are omitted.
 
     `key` is the id of an API token, or `none` for jobs that people submitted. The default `currency` is that of the
     price book in force.

@@ -1,4 +1,4 @@
-"""The data of the portal's charts. The tables beside the charts show the exact amounts."""
+"""The data of the portal's charts."""
 
 from __future__ import annotations
 

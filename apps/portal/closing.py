@@ -17,7 +17,7 @@ from apps.portal.deletion import open_business, organisation_delete
 
 
 class DeleteForm(forms.Form):
-    """A form in which the owner confirms the deletion by typing the organisation's name."""
+    """A form to confirm the deletion by typing the organisation's name."""
 
     name = forms.CharField(label="Organisation name", help_text="Type the name to confirm.")
 
@@ -33,7 +33,7 @@ class DeleteForm(forms.Form):
 
 @require_http_methods(["GET", "POST"])
 def delete(request: HttpRequest) -> HttpResponse:
-    """Show what prevents the deletion, or the confirmation form. A valid POST deletes the organisation."""
+    """Show the confirmation form, or the reasons why the organisation can't be deleted. A valid POST deletes it."""
     current, now = organisation_get(request, roles=OWNING), timezone.now()
     form = DeleteForm(request.POST or None, expected=current.name)
     if request.method == "POST" and form.is_valid():

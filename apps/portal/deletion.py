@@ -1,7 +1,6 @@
-"""Delete an organisation. The deletion is refused while the organisation has open business.
+"""Delete an organisation, unless it has open business.
 
-After the deletion, nobody can access the organisation. Records that are required by law or for recomputing invoices are
-kept: contracts, invoices, the ledger, the audit log and the programs that these records name.
+Records that are required by law or for recomputing invoices are kept.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from apps.sales.models import Commitment, Contract, ContractState
 
 
 def open_business(organisation: Organisation, *, now: datetime) -> list[str]:
-    """Return a sentence with a remedy for each obstacle to the deletion; empty if there is none."""
+    """Return a sentence for each obstacle to the deletion, with its remedy."""
     contracts = Contract.objects.filter(organisation=organisation, state=ContractState.ACTIVE).count()
     jobs = Job.objects.filter(organisation=organisation).exclude(state__in=FINAL).count()
     invoices = invoices_unpaid().filter(organisation=organisation).count()

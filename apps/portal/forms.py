@@ -1,4 +1,4 @@
-"""The forms of the portal. They offer only choices that belong to the organisation."""
+"""The forms of the portal."""
 
 from __future__ import annotations
 
@@ -56,7 +56,6 @@ class UsageForm(forms.Form):
         self.fields[name].choices = [("", "All"), *choices]  # type: ignore[attr-defined]
 
     def clean(self) -> dict[str, Any]:
-        """Check that the days are in order, and that there are at most DAYS_MOST of them."""
         values = super().clean() or {}
         first, last = values.get("first"), values.get("last")
         if first and last:
@@ -67,7 +66,7 @@ class UsageForm(forms.Form):
         return values
 
     def query(self) -> UsageQuery:
-        """Return the query of these filters. If a filter is invalid, return the default query for the last 30 days."""
+        """Return the query of these filters; the default query if a filter is invalid."""
         if not self.is_valid():
             return self.default
         values = self.cleaned_data
@@ -96,7 +95,7 @@ class ScopedCapForm(MoneyForm):
         self.fields["scope"].choices = scope_choices(organisation)  # type: ignore[attr-defined]
 
     def scope_ids(self) -> dict[str, UUID]:
-        """Return the chosen scope as a keyword argument, `project_id` or `token_id`; empty for the whole organisation."""
+        """Return the chosen scope as a keyword argument; empty for the whole organisation."""
         kind, _, value = str(self.cleaned_data["scope"]).partition(":")
         return {f"{kind}_id": UUID(value)} if value else {}
 

@@ -25,7 +25,7 @@ PER_PAGE = 25
 
 
 class LedgerRow(NamedTuple):
-    """A transaction and its entries as text. `follows` is True if its hash is valid."""
+    """A transaction and its entries as text. `follows` is True if the transaction's hash is valid."""
 
     posted: Transaction
     entries: dict[str, str]
@@ -34,10 +34,7 @@ class LedgerRow(NamedTuple):
 
 @require_http_methods(["GET", "POST"])
 def ledger(request: HttpRequest) -> HttpResponse:
-    """Show the transactions (newest first), the daily root hashes, and the last check. POST starts a new check.
-
-    An htmx request gets only the part that changes during a check.
-    """
+    """Show the transactions, the daily root hashes and the last check. A POST starts a new check."""
     if request.method == "POST":
         check_start(request)
         return redirect("portal:ledger")
@@ -58,7 +55,6 @@ def ledger(request: HttpRequest) -> HttpResponse:
 
 
 def _check_status(organisation: Organisation) -> dict[str, Any]:
-    """Return the last check, the open check, and the length of the chain."""
     head = Chain.objects.filter(organisation=organisation).first()
     check, length = last_check(organisation.pk), head.sequence if head else 0
     return {

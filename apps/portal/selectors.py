@@ -32,19 +32,17 @@ class CapRow(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The scope of the cap in words."""
         if self.cap.project is not None:
             return f"project {self.cap.project.name}"
         return "the whole organisation" if self.cap.token is None else f"API token {self.cap.token.name}"
 
     @property
     def left(self) -> Decimal:
-        """The amount that new contracts may still commit; 0 if the committed amount exceeds the cap."""
+        """The remaining amount; 0 if the committed amount exceeds the cap."""
         return max(subtract(self.cap.amount, self.spent.committed), Decimal(0))
 
     @property
     def share(self) -> Fraction:
-        """The share of the cap that is used or reserved."""
         return Fraction(self.spent.committed) / Fraction(self.cap.amount) if self.cap.amount else Fraction(1)
 
 
@@ -58,7 +56,7 @@ class Excluded(NamedTuple):
 
 @dataclass(frozen=True)
 class CreditChange:
-    """A change of the remaining credits, with the amount that remained after it."""
+    """A change of the remaining credits, and the amount that remained."""
 
     at: datetime
     what: str
@@ -74,12 +72,10 @@ class CreditHistory(NamedTuple):
 
     @property
     def id(self) -> str:
-        """The id of the chart's element on the page."""
         return f"credits-{self.currency.lower()}"
 
     @property
     def data_id(self) -> str:
-        """The id of the element that holds the chart's data."""
         return f"{self.id}-data"
 
 
@@ -96,7 +92,6 @@ class CommitmentStatus(NamedTuple):
 
     @property
     def share(self) -> Fraction:
-        """The share of the committed amount that has been bought."""
         return 1 - Fraction(self.left) / Fraction(self.promised)
 
 
@@ -126,8 +121,7 @@ def currencies_of(organisation: Organisation, *, first: str) -> list[str]:
 def cap_rows(organisation: Organisation, *, now: datetime) -> list[CapRow]:
     """Return every cap, with the amounts used and held this month.
 
-    A quota's hold belongs to no project. A project's cap therefore also counts the amounts that its jobs reserved from
-    quotas.
+    A project's cap also counts the amounts that its jobs reserved from quotas.
     """
     caps = caps_of(organisation.pk)
     scopes = [Scope(cap.currency, cap.project_id, cap.token_id) for cap in caps]
@@ -162,16 +156,12 @@ def excluded(*, organisation: Organisation, start: datetime, end: datetime) -> l
 
 
 def _ended(name: str, which: Q, *, each: Any = 1) -> dict[str, Sum]:
-    """Return the sums over the leases that match `which`.
-
-    Each lease counts `each` times in the first sum, and its executions count `each` times in the second.
-    """
     count = Sum(Value(1) * each, filter=which, default=0)
     return {f"{name}_leases": count, f"{name}_items": Sum(F("count") * each, filter=which, default=0)}
 
 
 def credit_changes(organisation: Organisation, *, currency: str) -> list[CreditChange]:
-    """Return every grant and use of credits in a currency, oldest first, with the amount that remained after each."""
+    """Return every grant and use of credits in a currency, oldest first."""
     events: list[tuple[datetime, str, Decimal]] = [
         (one.granted_at, f"Granted: {one.reason}", one.amount)
         for one in CreditGrant.objects.filter(organisation=organisation, currency=currency)
@@ -189,7 +179,7 @@ def credit_changes(organisation: Organisation, *, currency: str) -> list[CreditC
 
 
 def credit_histories(organisation: Organisation) -> list[CreditHistory]:
-    """Return the credit history in each currency that has one."""
+    """Return the credit history of each currency."""
     rows = CreditGrant.objects.filter(organisation=organisation).order_by("currency")
     codes = rows.values_list("currency", flat=True).distinct()
     return [CreditHistory(code, credit_changes(organisation, currency=code)) for code in codes]

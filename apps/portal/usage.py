@@ -28,7 +28,7 @@ OTHERS = "other"
 
 @dataclass(frozen=True)
 class UsageQuery:
-    """A usage query: first and last local day, the column to group by, and filters. An empty filter matches everything."""
+    """A usage query: the local days, the column to group by, and the filters. An empty filter matches everything."""
 
     first: date
     last: date
@@ -41,7 +41,7 @@ class UsageQuery:
     without_key: bool = False
 
     def interval(self, zone: str) -> tuple[datetime, datetime]:
-        """Return the days as the half-open period [start, end) in UTC."""
+        """Return the queried days as a period [start, end) in UTC."""
         tz = ZoneInfo(zone)
         after = self.last + timedelta(days=1)
         start, end = (datetime.combine(day, time.min, tz).astimezone(UTC) for day in (self.first, after))
@@ -59,7 +59,6 @@ class Total:
     amount: Decimal = Decimal(0)
 
     def add(self, other: Total) -> None:
-        """Add another group's usage to this one."""
         self.executions += other.executions
         self.operations += other.operations
         self.billed += other.billed
@@ -67,13 +66,13 @@ class Total:
 
     @property
     def raised(self) -> int:
-        """The number of operations that were billed beyond those counted, because of the minimum per cycle."""
+        """The number of operations that were billed only because of the minimum per cycle."""
         return max(self.billed - self.operations, 0)
 
 
 @dataclass
 class UsageReport:
-    """The result of a query. `groups` are sorted by amount, largest first. `days` includes days without usage."""
+    """The result of a usage query. `groups` are sorted by amount, largest first. `days` includes days without usage."""
 
     query: UsageQuery
     groups: list[Total] = field(default_factory=list)
@@ -82,7 +81,7 @@ class UsageReport:
 
     @property
     def days_with_usage(self) -> list[tuple[date, list[Decimal], Total]]:
-        """The rows of the chart's table: each day with usage, an amount for each name in `series`, and the day's total."""
+        """The rows (day, amounts by series, total) of the days with usage."""
         return [
             (day, [self.amount(groups, name) for name in self.series], total)
             for day, groups, total in self.days
@@ -91,7 +90,7 @@ class UsageReport:
 
     @property
     def series(self) -> list[str]:
-        """The names of the chart's series: the largest groups, then `OTHERS` for all other groups."""
+        """The names of the chart's series: the largest groups, then `OTHERS`."""
         names = [one.name for one in self.groups]
         return names if len(names) <= SERIES_MAX + 1 else [*names[:SERIES_MAX], OTHERS]
 
@@ -104,7 +103,7 @@ class UsageReport:
 
 
 def usage_report(*, organisation: Organisation, query: UsageQuery, book: PriceBookDocument) -> UsageReport:
-    """Sum usage by day and group. `book` determines which hours are peak and which are off-peak."""
+    """Sum usage by day and group. `book` determines the peak and off-peak hours."""
     rows = usage_filtered(organisation, query).filter(currency=query.currency)
     rows = rows.annotate(day=TruncDate("recorded_at", tzinfo=ZoneInfo(organisation.time_zone)))
     if query.group == "hours":

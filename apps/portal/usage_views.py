@@ -41,16 +41,14 @@ FILE_COLUMNS = (
 
 
 class _Line:
-    """A file for `csv.writer`. Its `write` returns the row, so that rows can be streamed."""
-
+    # A file for `csv.writer`: `write` returns the row, so that rows can be streamed.
     def write(self, text: str) -> str:
-        """Return the row."""
         return text
 
 
 @require_GET
 def usage(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
-    """Show usage by day and group. The URL holds all filters; `format=csv` downloads the file."""
+    """Show usage by day and group. `format=csv` downloads the figures."""
     organisation, now = organisation_get(request), timezone.now()
     book = book_in_force(at=now)
     form = UsageForm(request.GET, organisation=organisation, currency=book.currency, now=now)
@@ -79,7 +77,6 @@ def usage(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
 
 
 def _links(request: HttpRequest, name: str, choices: dict[str, str]) -> list[tuple[str, str]]:
-    """Return (URL, label) for each choice of the filter `name`. The other filters do not change."""
     query = request.GET.copy()
     links = []
     for value, label in choices.items():
@@ -89,14 +86,13 @@ def _links(request: HttpRequest, name: str, choices: dict[str, str]) -> list[tup
 
 
 def api_path(request: HttpRequest) -> str:
-    """Return the URL of the API request for the page's figures."""
+    """Return the URL of the API request for the same figures."""
     query = request.GET.copy()
     query.pop("format", None)
     return f"/api/v1/usage/summary?{query.urlencode()}".rstrip("?")
 
 
 def _csv_file(organisation: Organisation, query: UsageQuery, currency: str) -> StreamingHttpResponse:
-    """Return a CSV file with the usage in a currency, or in all currencies if `currency` is empty."""
     rows = csv.writer(_Line())
     lines = (rows.writerow(row) for row in _csv_rows(organisation, query, currency))
     response = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
@@ -106,7 +102,6 @@ def _csv_file(organisation: Organisation, query: UsageQuery, currency: str) -> S
 
 
 def _csv_rows(organisation: Organisation, query: UsageQuery, currency: str) -> Iterator[tuple[Any, ...]]:
-    """Yield the header, then a row for each day, project, model, class, API token and currency. Amounts are exact."""
     yield FILE_COLUMNS
     book = document_of(book_in_force(at=timezone.now()))
     project, key = (group_names(organisation, group, book) for group in ("project", "key"))
@@ -126,5 +121,5 @@ def _csv_rows(organisation: Organisation, query: UsageQuery, currency: str) -> I
 
 
 def text_cell(text: str) -> str:
-    """Return the text, with an apostrophe in front if a spreadsheet would read it as a formula."""
+    """Put an apostrophe before text that a spreadsheet would read as a formula."""
     return f"'{text}" if text[:1] in {"=", "+", "-", "@", "\t", "\r"} else text

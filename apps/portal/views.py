@@ -36,7 +36,7 @@ DAYS_SHOWN = 30
 
 
 class Missing(NamedTuple):
-    """A part of the overview that is still empty: a sentence, and a link to the page where the user can start."""
+    """An empty part of the overview: a sentence, and a link to the page where the user can start."""
 
     title: str
     sentence: str
@@ -87,7 +87,6 @@ def portal(request: HttpRequest) -> HttpResponse:
 
 
 def _missing(*, has_usage: bool, has_budgets: bool, has_invoices: bool) -> list[Missing]:
-    """Return the empty parts of the overview."""
     parts = [
         (has_usage, Missing("Usage", "No usage in the last 30 days.", "dispatch:job_list", "Run a job")),
         (has_budgets, Missing("Budgets", "No budgets yet.", "notifications:budget_list", "Set a budget")),
@@ -100,7 +99,7 @@ def _missing(*, has_usage: bool, has_budgets: bool, has_invoices: bool) -> list[
 
 
 def newest_usage(months: list[selectors.Month]) -> datetime | None:
-    """Return when usage was last recorded, in any currency; None if no usage was recorded."""
+    """Return when usage was last recorded, in any currency; None if there is no usage."""
     return max((month.updated_at for month in months if month.updated_at), default=None)
 
 

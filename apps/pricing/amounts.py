@@ -1,7 +1,4 @@
-"""Parse the amounts of money that people enter, by the same rules on pages and in the API.
-
-An amount has at most as many decimal places as its currency.
-"""
+"""Parse amounts of money that people enter, by the same rules on pages and in the API."""
 
 from __future__ import annotations
 
@@ -38,16 +35,16 @@ def currency_of(code: str) -> Currency:
 
 
 def currencies_offered(*, now: datetime) -> list[Currency]:
-    """Return the currencies in which amounts can be entered. Raises Problem if no price book is in force.
+    """Return the currencies in which amounts can be entered. The currency of the price book in force comes first.
 
-    The currency of the book in force comes first, then the currencies of all books from the newest to the oldest.
+    Raises Problem if no price book is in force.
     """
     codes = [book_in_force(at=now).currency, *PriceBook.objects.order_by("-version").values_list("currency", flat=True)]
     return [currency_of(code) for code in dict.fromkeys(codes)]
 
 
 def currency_chosen(code: str | None, *, now: datetime) -> Currency:
-    """Return the currency with this code. If no code is given, return the currency of the book in force.
+    """Return the currency with this code; by default, the currency of the price book in force.
 
     Raises Problem if no price book is in this currency.
     """
@@ -60,7 +57,7 @@ def currency_chosen(code: str | None, *, now: datetime) -> Currency:
 
 
 def amount_entered(text: str, *, currency: Currency) -> Decimal:
-    """Parse plain decimal text as an amount in the currency. Raises Problem with a sentence that says what to enter."""
+    """Parse plain decimal text as an amount. Raises Problem with a sentence that says what to enter."""
     if not _PLAIN.fullmatch(text):
         raise _refusal(f"Enter an amount in {currency.code}, such as {_example(Decimal(250), currency)}.")
     amount = Decimal(text)
@@ -72,9 +69,9 @@ def amount_entered(text: str, *, currency: Currency) -> Decimal:
 
 
 def amount_typed(text: str, *, currency: Currency) -> Decimal:
-    """Parse an amount as people type it, with surrounding spaces and commas between thousands ("1,250.00").
+    """Parse an amount as people type it, such as "1,250.00".
 
-    All other commas are refused, because "1,50" would be read as 150.
+    Commas are allowed only between thousands, because "1,50" would be read as 150.
     """
     return amount_entered(_ungrouped(text, _example(Decimal("1.5"), currency)), currency=currency)
 
@@ -100,14 +97,14 @@ def _ungrouped(text: str, example: str) -> str:
 
 
 def amount_check(amount: Decimal, *, currency: Currency) -> None:
-    """Raise Problem if an amount is not a multiple of the currency's minor unit."""
+    """Raise Problem unless the amount is a multiple of the currency's minor unit."""
     unit = Decimal(1).scaleb(-currency.exponent)
     if not amount.is_finite() or CONTEXT.remainder(amount, unit):
         raise _refusal(places_sentence(amount, currency))
 
 
 def places_sentence(amount: Decimal, currency: Currency) -> str:
-    """Say why an amount has too many decimal places, and what to write instead: "JPY has no decimal places; write 150"."""
+    """Say that an amount has too many decimal places, and what to write instead."""
     places = {0: "no decimal places", 1: "1 decimal place"}.get(
         currency.exponent, f"{currency.exponent} decimal places"
     )
@@ -115,7 +112,6 @@ def places_sentence(amount: Decimal, currency: Currency) -> str:
 
 
 def _example(amount: Decimal, currency: Currency) -> str:
-    """Return a similar amount with the currency's number of decimal places; never zero."""
     unit = Decimal(1).scaleb(-currency.exponent)
     if not amount.is_finite():
         return str(unit)

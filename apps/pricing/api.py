@@ -57,7 +57,7 @@ def price_book_current(request: HttpRequest) -> PriceBook:
     "/price-books/{int:version}", response=PriceBookOut, operation_id="price_book_get", summary="One price book"
 )
 def price_book_get(request: HttpRequest, version: int) -> PriceBook:
-    """The price book with this version."""
+    """The price book with this version number."""
     book = PriceBook.objects.filter(version=version).first() if version < 2**31 else None
     if book is None:
         raise Http404
@@ -73,9 +73,7 @@ def price_book_get(request: HttpRequest, version: int) -> PriceBook:
 )
 @idempotent
 def price_book_publish(request: HttpRequest, payload: PriceBookIn) -> tuple[int, PriceBook]:
-    """For administrators. The previous book ends when the new book starts, after the notice period that the previous
-    book promised.
-    """
+    """For administrators. The new book must start after the notice period of the previous book, which then ends."""
     return 201, services.pricebook_publish(
         document=payload.document,
         effective_from=payload.effective_from,

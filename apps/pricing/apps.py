@@ -6,7 +6,7 @@ class PricingConfig(AppConfig):
     label = "pricing"
 
     def ready(self) -> None:
-        """Register the function that gives the report page its prices. The page belongs to a lower layer."""
+        # The report page belongs to a lower layer, so the function for its prices is registered here.
         from apps.compilation.selectors import PRICERS
         from apps.pricing.previews import program_price
 

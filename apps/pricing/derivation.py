@@ -1,9 +1,8 @@
 """Derive a price book from the required revenue of a device-hour, step by step. Pure.
 
-A device's hourly cost is its depreciation, its energy and its operation. This cost plus a margin is the revenue that
-every hour must bring. Only a share of the hours is sold, so each sold hour must bring more. A reference program
-determines how many operations a sold hour contains at each precision. Prices are rounded up to four significant digits,
-so that no sold hour brings less than required.
+Every hour must bring its depreciation, energy, operation and a margin. Only a share of the hours is sold, so each sold
+hour must bring more. A reference program gives the number of operations in a sold hour. Prices are rounded up to four
+significant digits.
 """
 
 from __future__ import annotations
@@ -85,13 +84,12 @@ class ProgramHour:
 
     @property
     def ratio(self) -> Fraction:
-        """The revenue divided by the target: 1 for the reference program, more for a program with more operations per cycle."""
         return self.fetches / self.target
 
 
 @dataclass(frozen=True)
 class Derivation:
-    """The derivation of a price book, with the resulting book."""
+    """The derivation of a price book, and the resulting book."""
 
     classes: tuple[ClassDerivation, ...]
     contract: tuple[tuple[Given, ...], tuple[Computed, ...]]
@@ -102,7 +100,6 @@ class Derivation:
 
     @property
     def rented_said(self) -> str:
-        """The comparison with rented machines as text, with its source."""
         return (
             "For comparison only: another provider's hourly price for different hardware, in another currency. Each hour "
             "is paid for whether it is used or not. "
@@ -111,7 +108,7 @@ class Derivation:
 
 
 def derive(targets: dict[str, Any], base: dict[str, Any]) -> Derivation:
-    """Derive the next book: `base` with the version, prices, minimums and rules that follow from `targets`."""
+    """Derive the next price book from the `targets` and the `base` book."""
     if targets["format"] != FORMAT:
         raise ValueError(f"these are {targets['format']!r}, not {FORMAT!r}")
     classes = tuple(_class(name, targets) for name in targets["classes"])
@@ -149,7 +146,7 @@ def rounded_up(value: Fraction, digits: int) -> Fraction:
 
 
 def text(value: Fraction) -> str:
-    """Return a fraction as plain decimal text. The fraction must have a finite decimal form."""
+    """Return a fraction as plain decimal text. The decimal form of the fraction must be finite."""
     places = 0
     while (value * 10**places).denominator != 1:
         places += 1
@@ -209,11 +206,6 @@ def _given(row: dict[str, Any], targets: dict[str, Any]) -> Iterator[Given]:
 
 
 def _prices(row: dict[str, Any], used: Fraction) -> Iterator[Price]:
-    """Yield the price at each precision.
-
-    A price follows from the reference program's operations per cycle. If the class has no clock, the price follows from
-    its sustained operations per second.
-    """
     for precision, one in row.get("precisions", {}).items():
         per_cycle = one["operations"] // one["cycles"]
         per_hour = Fraction(per_cycle * row["clock_hz"] * HOUR, TERA)
@@ -224,10 +216,7 @@ def _prices(row: dict[str, Any], used: Fraction) -> Iterator[Price]:
 
 
 def _minimums(one: ClassDerivation) -> int | dict[str, int]:
-    """Return the minimum operations billed per cycle; 0 if cycles are not proven.
-
-    With this minimum, every program pays at least as much for a device as the reference program.
-    """
+    # With this minimum, every program pays at least as much for a device as the reference program.
     known = {price.precision: price.per_cycle for price in one.prices if price.per_cycle is not None}
     return known or 0
 
@@ -258,11 +247,6 @@ def _contract(row: dict[str, Any], exponent: int) -> tuple[tuple[tuple[Given, ..
 def _late(
     row: dict[str, Any], classes: tuple[ClassDerivation, ...], base: dict[str, Any]
 ) -> tuple[tuple[Given, ...], Computed]:
-    """Return the notice period of each class of service, and the share of the price that a late cancellation costs.
-
-    For each processor class, the required revenue of an average hour is divided by that of a sold hour. The share is
-    the smallest quotient.
-    """
     given = tuple(
         Given(base["classes"][name]["title"], Fraction(one["value"]) / 60, "hours", one["source"])
         for name, one in row["notice_minutes"].items()
@@ -276,7 +260,6 @@ def _late(
 def _classes_with(
     late: tuple[tuple[Given, ...], Computed], notices: dict[str, Any], base: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the classes of service. Each class with a notice period gets a term for late cancellation."""
     found: dict[str, Any] = copy.deepcopy(base["classes"])
     for name, one in notices.items():
         found[name]["late_cancellation"] = {"notice_minutes": one["value"], "share": text(late[1].value)}
@@ -292,7 +275,7 @@ def _hour(row: dict[str, Any], classes: tuple[ClassDerivation, ...]) -> ProgramH
 
 
 def shown(value: Fraction) -> str:
-    """Return a number as text for a formula, rounded to four significant digits or to a whole number."""
+    """Return a number as rounded text for a formula."""
     if value.denominator == 1 or abs(value) >= 1000:
         return f"{round(value):,}"
     places = 0

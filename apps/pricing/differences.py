@@ -1,4 +1,4 @@
-"""The differences between two price books in words: each changed value, before and after, and the relative change."""
+"""The differences between two price books as text."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _PERIOD_PARTS = {"name": "name", "off_peak": "off-peak", "factor": "factor"}
 
 
 class Row(NamedTuple):
-    """A row of a comparison: a label, the place in the document, both values, and the relative change if there is one."""
+    """A row of a comparison: a label, the path in the document, both values, and any relative change."""
 
     label: str
     place: str
@@ -63,14 +63,14 @@ class Row(NamedTuple):
 
 
 def rows_of(before: PriceBook, after: PriceBook) -> list[Row]:
-    """Return every difference between two books except the version, sorted by place."""
+    """Return every difference between two books except the version, sorted by path."""
     found = [one for one in book_differences(before, after) if one.place != "version"]
     codes = before.document["currency"]["code"], after.document["currency"]["code"]
     return [row_of(one, *codes) for one in found]
 
 
 def row_of(difference: Difference, before: str, after: str) -> Row:
-    """Return a difference in words. `before` and `after` are the currencies of the two books."""
+    """Return a difference as a row. `before` and `after` are the currencies of the two books."""
     values = [_value(difference.place, text) for text in (difference.before, difference.after)]
     if difference.place.startswith("prices."):
         priced = [
@@ -82,7 +82,7 @@ def row_of(difference: Difference, before: str, after: str) -> Row:
 
 
 def label_of(place: str) -> str:
-    """Say in words what a place in the document means."""
+    """Return a label for a path in the document."""
     if place in _FIELDS:
         return _FIELDS[place]
     if place.startswith("classes."):
@@ -133,7 +133,6 @@ def _priced(text: str | None, currency: str) -> str:
 
 
 def _change(difference: Difference, same_currency: bool) -> str:
-    """Return the relative change of a decimal, such as "+5.0 %"; empty if the values can't be compared."""
     before, after = _decimal(difference.before), _decimal(difference.after)
     is_money = difference.place.startswith(("prices.", "minimum_charge", "contract_minimum"))
     if not before or after is None or (is_money and not same_currency):
@@ -143,6 +142,5 @@ def _change(difference: Difference, same_currency: bool) -> str:
 
 
 def _decimal(text: str | None) -> Decimal | None:
-    """Return a document's value as a decimal; None if it is not decimal text."""
     value = json.loads(text) if text else None
     return Decimal(value) if isinstance(value, str) and re.fullmatch(r"[0-9]+(\.[0-9]+)?", value) else None

@@ -1,4 +1,4 @@
-"""Form fields for the numbers and texts of a price book. The cleaned value of a field is the value to store in the document."""
+"""Form fields for a price book. The cleaned value of a field is the value that the document stores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FACTOR_MOST = Decimal(1000)
 
 
 class DecimalText(forms.CharField):
-    """A field for a decimal from `least` to `most`. The cleaned value is its canonical text; "" for an empty field.
+    """A field for a decimal from `least` to `most`. The cleaned value is canonical text; "" for an empty field.
 
     If `above` is set, the value must be above `least`. Commas may separate thousands.
     """
@@ -33,7 +33,6 @@ class DecimalText(forms.CharField):
         super().__init__(**options)
 
     def clean(self, value: Any) -> str:
-        """Return the canonical text. Raises ValidationError with a sentence."""
         text = str(super().clean(value)).strip()
         if not text:
             return ""
@@ -59,7 +58,6 @@ class WholeNumber(forms.CharField):
         super().__init__(**options)
 
     def clean(self, value: Any) -> Any:
-        """Return the number. Raises ValidationError with a sentence."""
         text = str(super().clean(value)).strip()
         if not text:
             return None
@@ -76,7 +74,6 @@ class PlainText(forms.CharField):
         super().__init__(max_length=longest, **options)
 
     def clean(self, value: Any) -> str:
-        """Return the text without surrounding spaces. Raises ValidationError with a sentence."""
         text = str(super().clean(value)).strip()
         if not text.isprintable():
             raise ValidationError("Enter one line of text without control characters.")
@@ -84,10 +81,9 @@ class PlainText(forms.CharField):
 
 
 class KeyText(forms.CharField):
-    """A field for a name that documents use as a key."""
+    """A field for a name that serves as a key in the document."""
 
     def clean(self, value: Any) -> str:
-        """Return the name; "" for an empty field. Raises ValidationError with a sentence."""
         text = str(super().clean(value)).strip()
         if text and not re.fullmatch(r"[a-z0-9_-]{1,40}", text):
             raise ValidationError("Enter 1 to 40 characters; only a-z, 0-9, _ and - are allowed.")
@@ -95,7 +91,7 @@ class KeyText(forms.CharField):
 
 
 def key_field(label: str, placeholder: str) -> KeyText:
-    """Return a field for the key of a new entry. An empty field means no new entry."""
+    """Return a field for the key of a new entry. An empty field adds no entry."""
     return KeyText(
         label=label,
         required=False,
@@ -105,7 +101,7 @@ def key_field(label: str, placeholder: str) -> KeyText:
 
 
 def price_field(label: str, **options: Any) -> DecimalText:
-    """A field for the price of a tera-operation: above 0, at most 12 decimal places."""
+    """Return a field for the price of a tera-operation."""
     return DecimalText(
         least=Decimal(0),
         most=MONEY_MOST,
@@ -119,7 +115,7 @@ def price_field(label: str, **options: Any) -> DecimalText:
 
 
 def amount_field(label: str, **options: Any) -> DecimalText:
-    """A field for an amount of money of at least 0."""
+    """Return a field for an amount of money of at least 0."""
     return DecimalText(
         least=Decimal(0), most=MONEY_MOST, places=PRICE_PLACES, example="0.50", label=label, required=False, **options
     )
@@ -128,7 +124,7 @@ def amount_field(label: str, **options: Any) -> DecimalText:
 def factor_field(
     label: str, *, least: int = 0, most: Decimal = Decimal(1), above: bool = False, **options: Any
 ) -> DecimalText:
-    """A field for a factor with at most 4 decimal places."""
+    """Return a field for a factor with at most 4 decimal places."""
     return DecimalText(
         least=Decimal(least), most=most, places=FACTOR_PLACES, example="0.75", above=above, label=label, **options
     )

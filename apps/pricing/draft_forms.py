@@ -1,7 +1,6 @@
-"""Forms for sections of a price book: the base class of all sections, the prices, and the classes of service.
+"""Forms for sections of a price book: the base class, the prices, and the classes of service.
 
-Each form is built from a document. A valid form returns the document with its section changed. If a fault of the whole
-book concerns a field of the form (see `drafts.draft_faults`), the fault is shown beside this field.
+A valid form returns the document with its section changed.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ OPERATIONS_MOST = 10**12
 
 
 class SectionForm(forms.Form):
-    """A form for one section of a document. `places` maps the name of each field to the place that it edits in the document."""
+    """A form for one section of a document. `places` maps the name of each field to a path in the document."""
 
     title: ClassVar[str]
 
@@ -50,14 +49,14 @@ class SectionForm(forms.Form):
         raise NotImplementedError
 
     def add(self, name: str, field: forms.Field, place: str = "", initial: Any = None) -> None:
-        """Add a field that edits a place of the document."""
+        """Add a field that edits a path in the document."""
         field.initial = initial
         self.fields[name] = field
         if place:
             self.places[name] = place
 
     def faults_show(self, faults: Iterable[str]) -> list[str]:
-        """Show each fault of the book beside the field that it names. Return the faults that name no field."""
+        """Show each fault beside the field that the fault names, and return the other faults."""
         others = []
         found = ErrorDict()
         by_place = sorted(self.places.items(), key=lambda item: -len(item[1]))
@@ -78,19 +77,18 @@ def _names(fault: str, place: str) -> bool:
 
 
 def sentence_of(fault: str) -> str:
-    """Return a fault as a sentence, without its place."""
+    """Turn the text of a fault, from which the caller has removed the path, into a sentence."""
     text = fault.removeprefix(":").strip()
     text = f"This {text}" if text.startswith(("is ", "has ", "lacks ")) else f"{text[:1].upper()}{text[1:]}"
     return text if text.endswith(".") else f"{text}."
 
 
 class PricesForm(SectionForm):
-    """A form for the prices of a tera-operation and the minimum operations billed per cycle, by processor class and precision."""
+    """A form for prices and minimum operations per cycle, by processor class and precision."""
 
     title = "Prices"
 
     def build(self) -> None:
-        """Add a row for each class, and an empty row for a new class."""
         found = {name for row in self.document["prices"].values() for name in row}
         self.precisions = sorted({*Precision.values, *found})
         self.add("new", key_field("New processor class", "new class"))
@@ -113,7 +111,7 @@ class PricesForm(SectionForm):
 
     @property
     def rows(self) -> list[tuple[str, list[BoundField], list[BoundField]]]:
-        """The rows of the table as (class, prices, minimums). The last row is for a new class; its name is ""."""
+        """The rows of the table as (class, prices, minimums). The last row is for a new class."""
         return [
             (
                 name,
@@ -124,7 +122,6 @@ class PricesForm(SectionForm):
         ]
 
     def clean(self) -> dict[str, Any]:
-        """Check that every price has a minimum, and that at least one class has a price."""
         values = super().clean() or {}
         for name in [*sorted(self.document["prices"]), ""]:
             for precision in self.precisions:
@@ -159,7 +156,6 @@ class PricesForm(SectionForm):
         return [values.get(f"price-{name}-{precision}") or "" for precision in self.precisions]
 
     def written(self) -> Document:
-        """Return the document with the entered prices. Classes without any price are removed."""
         values = self.cleaned_data
         prices: dict[str, dict[str, str]] = {}
         minimums: dict[str, Any] = {}
@@ -173,10 +169,6 @@ class PricesForm(SectionForm):
         return {**self.document, "prices": prices, "minimum_operations_per_cycle": minimums}
 
     def _minimum(self, name: str, least: dict[str, int]) -> int | dict[str, int]:
-        """Return the minimum as one number if all precisions share it and the book had one number.
-
-        Otherwise, return one number for each precision.
-        """
         had = self.document["minimum_operations_per_cycle"].get(name)
         if not isinstance(had, dict) and len(set(least.values())) == 1:
             return next(iter(least.values()))
@@ -204,7 +196,6 @@ class ClassesForm(SectionForm):
     )
 
     def build(self) -> None:
-        """Add the fields of each class, and a field for the name of a new class."""
         classes = self.document["classes"]
         self.names = sorted(classes, key=lambda name: (not classes[name]["offered"], classes[name]["title"]))
         for name in self.names:
@@ -223,7 +214,6 @@ class ClassesForm(SectionForm):
         return [(name, {part: self[f"{part}-{name}"] for part in self.parts}) for name in self.document["classes"]]
 
     def clean(self) -> dict[str, Any]:
-        """Check that at least one class remains, and that each late cancellation has either both of its terms or neither."""
         values = super().clean() or {}
         for name in self.names:
             self._late_check(name, values)
@@ -245,7 +235,6 @@ class ClassesForm(SectionForm):
             self.add_error(f"notice_minutes-{name}", "Enter the notice in minutes, or clear the share.")
 
     def written(self) -> Document:
-        """Return the document with the entered classes. A new class starts at the list price and is not offered."""
         classes = {
             name: self._written(name, item)
             for name, item in self.document["classes"].items()
@@ -281,7 +270,6 @@ _Fields = dict[str, tuple[forms.Field, Any]]
 
 
 def _price_fields(item: dict[str, Any]) -> _Fields:
-    """Return the fields for a class's title, promise and price factors, each with its present value."""
     return {
         "title": (PlainText(label="Title", longest=60), item["title"]),
         "promise": (
@@ -305,7 +293,6 @@ def _price_fields(item: dict[str, Any]) -> _Fields:
 
 
 def _promise_fields(item: dict[str, Any]) -> _Fields:
-    """Return the fields for a class's hours, limits and late cancellation, each with its present value."""
     late = item.get("late_cancellation") or {}
     minutes: dict[str, Any] = {"least": 1, "most": MINUTES_MOST, "required": False}
     return {

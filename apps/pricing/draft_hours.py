@@ -1,4 +1,4 @@
-"""A form for the tariff of a price book: time zone, periods, the hours of each month as two grids, and holidays."""
+"""A form for the tariff of a price book: time zone, periods, hours and holidays."""
 
 from __future__ import annotations
 
@@ -39,7 +39,6 @@ class HoursForm(SectionForm):
     title = "Tariff hours"
 
     def build(self) -> None:
-        """Add the fields of the zone, periods and holidays, and the controls that fill a range of hours."""
         tariff = self.document["tariff"]
         self.count = len(tariff["periods"])
         zone = PlainText(label="Time zone", longest=60, help_text="For example, Europe/Berlin.")
@@ -99,12 +98,11 @@ class HoursForm(SectionForm):
 
     @property
     def choices(self) -> list[tuple[int, str]]:
-        """The periods to choose from in a cell, as (index, letter)."""
+        """The periods to choose from, as (index, letter)."""
         return [(index, row[0]) for index, row in enumerate(self.rows)]
 
     @property
     def range_fields(self) -> list[BoundField]:
-        """The controls that fill many hours at once."""
         return [self[name] for name in self.fields if name.startswith("fill_")]
 
     @property
@@ -132,14 +130,12 @@ class HoursForm(SectionForm):
         ]
 
     def _index(self, key: str, month: int, hour: int) -> int:
-        """Return the period of a cell: the entered period, or else the stored one."""
         text = str(self.data.get(f"{key}-{month}-{hour}", "")) if self.is_bound else ""
         if text.isascii() and text.isdigit() and len(text) < 3:
             return int(text)
         return int(self.document["tariff"][key][month][hour])
 
     def clean(self) -> dict[str, Any]:
-        """Check that the zone is known, period names are unique, every cell has an existing period, and dates are valid."""
         values = super().clean() or {}
         if values.get("zone"):
             try:
@@ -152,7 +148,6 @@ class HoursForm(SectionForm):
         return values
 
     def _filled(self, values: dict[str, Any]) -> dict[str, list[list[int]]]:
-        """Return both grids as entered. If the fill button was pressed, fill the chosen range of hours."""
         found = {
             key: [[self._index(key, month, hour) for hour in range(HOURS)] for month in range(len(MONTHS))]
             for key in GRIDS
@@ -174,7 +169,6 @@ class HoursForm(SectionForm):
                 found[key][month][hour] = period
 
     def _kept(self, values: dict[str, Any]) -> list[int]:
-        """Return the indices of the periods that remain. A new period counts if it has a name."""
         return [
             index
             for index in range(len(self.rows))
@@ -217,7 +211,6 @@ class HoursForm(SectionForm):
         return [{"day": day, "name": name} for day, name in sorted(found.items())]
 
     def written(self) -> Document:
-        """Return the document with this tariff. Periods are renumbered, so that removed periods leave no gap."""
         values = self.cleaned_data
         kept = self._kept(values)
         place = {index: position for position, index in enumerate(kept)}
@@ -236,7 +229,7 @@ class HoursForm(SectionForm):
 
 
 def holiday_fault(day: str, name: str) -> str:
-    """Return a sentence about the fault in a line of holidays; empty if the line is correct."""
+    """Return a sentence if a line of holidays is faulty; otherwise, return ""."""
     try:
         is_day = date.fromisoformat(day).isoformat() == day
     except ValueError:

@@ -1,4 +1,4 @@
-"""A form for the general terms of a price book: currency, notice, minimums, and commitment discounts."""
+"""A form for the general terms of a price book: currency, notice, minimums and commitment discounts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.pricing.draft_forms import MINUTES_MOST, Document, SectionForm
 
 
 class TermsForm(SectionForm):
-    """A form for the general terms: currency, validity, notice, minimums, and commitment discounts."""
+    """A form for the general terms of a price book."""
 
     title = "Terms"
     amounts: ClassVar[dict[str, tuple[str, str]]] = {
@@ -27,7 +27,6 @@ class TermsForm(SectionForm):
     }
 
     def build(self) -> None:
-        """Add the fields of the general terms, a row for each commitment, and a row for a new commitment."""
         document = self.document
         self.add(
             "currency",
@@ -81,11 +80,10 @@ class TermsForm(SectionForm):
 
     @property
     def rows(self) -> list[tuple[str, BoundField, BoundField]]:
-        """The rows of the commitments as (commitment, factor, days). The last row is for a new commitment; its name is ""."""
+        """The rows of the commitments as (commitment, factor, days). The last row is for a new commitment."""
         return [(name, self[f"factor-{name}"], self[f"days-{name}"]) for name in [*self.names, ""]]
 
     def clean(self) -> dict[str, Any]:
-        """Check that a new commitment has a name and a factor."""
         values = super().clean() or {}
         new, factor = values.get("new"), values.get("factor-")
         if new and (new == "none" or new in self.names):
@@ -103,7 +101,6 @@ class TermsForm(SectionForm):
             self.add_error(f"factor-{name}", "Enter a factor. To remove the commitment, clear the days too.")
 
     def written(self) -> Document:
-        """Return the document with these terms. Commitments without a factor are removed."""
         values = self.cleaned_data
         code = values["currency"]
         same = code == self.document["currency"]["code"]

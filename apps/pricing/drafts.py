@@ -1,4 +1,4 @@
-"""Drafts of price books. A draft is made from a published book or a file, then edited, then published or discarded."""
+"""Create, edit, publish and discard drafts of price books."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from apps.pricing.services import book_checked, pricebook_preview, pricebook_pub
 
 
 def book_last() -> PriceBook:
-    """Return the book with the highest version, whether in force or announced. Raises Problem if no book is published."""
+    """Return the book with the highest version. Raises Problem if no book is published."""
     last = PriceBook.objects.order_by("-version").first()
     if last is None:
         raise Problem(
@@ -29,8 +29,8 @@ def book_last() -> PriceBook:
 def draft_create(*, actor: User | None, now: datetime, document: Any = None) -> PriceBookDraft:
     """Start a draft from the last published book or from an imported document.
 
-    If the actor already has an open, unsaved draft with the same content, that draft is returned. Raises Problem if the
-    document is not a price book; the `errors` of the Problem name every fault.
+    If the actor has an unsaved open draft with the same content, return this draft. Raises Problem with every fault if
+    the document is not a price book.
     """
     content = None if document is None else book_checked(document).to_json()
     last = PriceBook.objects.select_for_update(no_key=True).get(pk=book_last().pk)
@@ -49,7 +49,7 @@ def draft_create(*, actor: User | None, now: datetime, document: Any = None) -> 
 
 
 def draft_faults(document: dict[str, Any]) -> list[str]:
-    """Return the faults that prevent publication, each with its place; empty if there are none."""
+    """Return the faults that prevent publication, each with its path."""
     try:
         book_checked(document)
     except Problem as refusal:
@@ -61,9 +61,9 @@ def draft_faults(document: dict[str, Any]) -> list[str]:
 def draft_save(
     *, pk: UUID, document: dict[str, Any], revision: int, actor: User | None, now: datetime
 ) -> PriceBookDraft:
-    """Store new content of an open draft. If the content is the same, nothing changes.
+    """Store new content of an open draft.
 
-    Raises Problem if the draft is not open, or if it was saved since `revision`.
+    Raises Problem if the draft is not open, or if the draft was saved since `revision`.
     """
     draft = _open(pk)
     if draft.document == document:
@@ -76,7 +76,7 @@ def draft_save(
 
 @transaction.atomic
 def draft_discard(*, pk: UUID, actor: User | None, now: datetime) -> PriceBookDraft:
-    """Discard an open draft, which remains in the list of drafts. Raises Problem if the draft is not open."""
+    """Discard an open draft. Raises Problem if the draft is not open."""
     draft = _open(pk)
     draft.state, draft.saved_at, draft.saved_by = DraftState.DISCARDED, now, actor
     draft.save(update_fields=["state", "saved_at", "saved_by"])
@@ -87,9 +87,9 @@ def draft_discard(*, pk: UUID, actor: User | None, now: datetime) -> PriceBookDr
 def draft_publish(
     *, pk: UUID, revision: int, effective_from: datetime, actor: User | None, now: datetime
 ) -> PriceBookDraft:
-    """Publish an open draft as the next price book. A draft that is already published is returned unchanged.
+    """Publish an open draft as the next price book. A published draft is returned unchanged.
 
-    Raises Problem if the draft was saved since `revision`, or if it can't be published.
+    Raises Problem if the draft was saved since `revision`, or if the draft can't be published.
     """
     draft = PriceBookDraft.objects.select_for_update(of=("self",)).select_related("book").get(pk=pk)
     if draft.state == DraftState.PUBLISHED:

@@ -1,4 +1,4 @@
-"""Worked examples for a public page: the price of a million inferences with each sample model at current prices."""
+"""Worked examples for a public page: the price of a million inferences with each sample model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NIGHT_HOUR = 22
 
 
 class Example(NamedTuple):
-    """A sample model on a processor class, with the exact prices of a million inferences by day and tonight.
+    """A sample model on a processor class, with the exact prices of a million inferences by day and by night.
 
     `items` is the number of inferences in one execution. `night` is None if the book sells nothing off-peak.
     """
@@ -32,12 +32,11 @@ class Example(NamedTuple):
 
     @property
     def tera_operations(self) -> Decimal:
-        """The billed quantity in tera-operations, the unit of the prices."""
         return Decimal(self.billed_operations).scaleb(-12).normalize()
 
 
 def examples(book: PriceBookDocument, *, now: datetime) -> list[Example]:
-    """Return an example for each sample and processor class that the book prices."""
+    """Return an example for each sample model on each processor class that the book prices."""
     document = json.loads(FILE.read_text())
     tonight = _tonight(book, now)
     found = []
@@ -60,10 +59,6 @@ def examples(book: PriceBookDocument, *, now: datetime) -> list[Example]:
 
 
 def _tonight(book: PriceBookDocument, now: datetime) -> datetime | None:
-    """Return the first off-peak instant of the coming night in the tariff's zone.
-
-    None if the book has no off-peak class, or if the night has no off-peak hour.
-    """
     price_class = book.classes.get(BY_NIGHT)
     if price_class is None or not price_class.offered:
         return None

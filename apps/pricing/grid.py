@@ -13,7 +13,7 @@ _HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class Hour:
-    """A local hour, [start, end) in UTC. The whole hour, part of it, or none of it is off-peak."""
+    """A local hour, [start, end) in UTC. All, part or none of the hour is off-peak."""
 
     start: datetime
     end: datetime
@@ -24,7 +24,6 @@ class Hour:
 
     @property
     def period(self) -> str:
-        """The period in words, for readers who do not see the colour."""
         return "off-peak" if self.off_peak else "partly off-peak" if self.partly else "peak"
 
 
@@ -32,7 +31,7 @@ class Hour:
 class Day:
     """A local date with 24 columns of hours.
 
-    When the clock changes, a column is empty if its hour is skipped, and holds two hours if its hour is repeated.
+    When the clock changes, a column is empty for a skipped hour, and holds two hours for a repeated hour.
     """
 
     date: date

@@ -1,4 +1,4 @@
-"""The times at which a class of service may run. Quoting, acceptance and later moves of reservations use the same limits."""
+"""The times at which a class of service may run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["DEFAULT_WINDOW", "LONGEST_WINDOW", "Limits", "Window", "limits_of", 
 
 
 def window_of(start: datetime | None, end: datetime | None, *, now: datetime) -> Window:
-    """Return the requested window. By default, it starts now and lasts seven days. Raises Problem if it is invalid."""
+    """Return the requested window; by default, seven days from now. Raises Problem if the window is invalid."""
     begin = max(start or now, now)
     finish = end or begin + DEFAULT_WINDOW
     if finish <= begin:
@@ -30,8 +30,8 @@ def window_of(start: datetime | None, end: datetime | None, *, now: datetime) ->
 def tariff_instant(*, book: PriceBookDocument, price_class: PriceClass, window: Window) -> datetime:
     """Return the instant in the window that determines the tariff.
 
-    If the class runs off-peak only, return the first off-peak instant; raise Problem if there is none. If the price
-    follows the hours, return the most expensive instant. Otherwise, return the start of the window.
+    An off-peak class takes the first off-peak instant. A class whose price follows the hours takes the most expensive
+    instant. All other classes take the start. Raises Problem if an off-peak class has no off-peak instant.
     """
     bound = tariff_bound(book, price_class.name, window.start, window.end)
     if bound is None:

@@ -1,7 +1,6 @@
-"""Derive the price of a host's operations from a measurement, and compare it with the price book's price. Pure.
+"""Derive the price of a host's operations from a measurement, and compare this price with the price book. Pure.
 
-A host's cycles are not proven, so its price is based on operations per second. `benchmarks.host` measures the
-operations per second and writes the record.
+A host's cycles are not proven, so its price is based on operations per second.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ MILLION = 10**6
 
 @dataclass(frozen=True)
 class Measured:
-    """The measurement of a processor class, the steps to the price that it implies, and the price in the book."""
+    """The measurement of a processor class, the steps to the resulting price, and the price in the book."""
 
     name: str
     reference: str
@@ -81,7 +80,6 @@ def _given(record: dict[str, Any]) -> tuple[Given, ...]:
 
 
 def _said(price: Price, stated: Price, found: Derivation) -> str:
-    """Compare the measured price with the book's price in words, and say why the book keeps its price."""
     if price.price == stated.price:
         return "The price book already uses this price."
     share = percent_format(price.price / stated.price)

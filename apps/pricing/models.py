@@ -1,4 +1,4 @@
-"""Published price books and drafts. A published book never changes, and its successor starts when it ends."""
+"""Price books and drafts. A published book never changes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from apps.accounts.models import User
 
 
 class PriceBook(models.Model):
-    """A version of the prices. It is in force during [lower, upper) of `effective`.
+    """A version of the prices, in force during [lower, upper) of `effective`.
 
-    The end is open until the next book is published. The database rejects every change except one: an open end can be
-    set once, to a future instant.
+    The database rejects every change, except that an open end can be set once, to a future instant.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -50,7 +49,6 @@ class PriceBook(models.Model):
 
     @property
     def effective_from(self) -> datetime:
-        """The instant from which the book is in force."""
         lower: datetime = self.effective.lower
         return lower
 
@@ -70,10 +68,10 @@ class DraftState(models.TextChoices):
 
 
 class PriceBookDraft(models.Model):
-    """A price book in preparation: a copy of a published book that administrators edit in forms.
+    """A price book in preparation, which administrators edit in forms.
 
     `base` is the version of the copied book. `revision` counts the saves, so that an outdated page can't overwrite a
-    newer save. Nothing is ever sold at a draft's prices.
+    newer save.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -104,5 +102,4 @@ class PriceBookDraft(models.Model):
 
     @property
     def is_open(self) -> bool:
-        """Whether the draft can still be edited."""
         return self.state == DraftState.OPEN

@@ -1,4 +1,4 @@
-"""The price of a program, which the report page shows before a quote is requested."""
+"""The price of a program, for the report page."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ EXECUTIONS = 1000
 
 
 def program_price(program: Program, now: datetime) -> dict[str, Any] | None:
-    """Return the price of a thousand executions in the default class, on a pool of the program's target.
-
-    None if there is no price.
-    """
+    """Return the price of a thousand executions in the default class; None if there is no price."""
     pool = pools_for_target(program.target).first()
     if pool is None:
         return None

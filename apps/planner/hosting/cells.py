@@ -1,4 +1,4 @@
-"""Read the cells of one row of a price list, by rules that all formats share."""
+"""Read the cells of a price list, by rules that all formats share."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ class Format(StrEnum):
 
 @dataclass(frozen=True)
 class Price:
-    """A machine offered in one region and zone. `on_demand` and `spot` are hourly prices; None if not offered.
+    """The hourly prices of a machine in one region and zone.
 
-    `line`: the line in the file. `accelerators`: the machine's number of accelerators, all of the type `accelerator`.
-    `gpu`: the accelerator's full name.
+    `on_demand` or `spot` is None if not offered. `line` is the line in the file. `gpu` is the accelerator's full name.
     """
 
     line: int
@@ -45,12 +44,11 @@ class Price:
 
     @property
     def key(self) -> tuple[str, str, str, bool]:
-        """A key that is unique within a list: machine, region, zone, and whether the on-demand price is missing."""
         return name_key(self.machine), self.region.casefold(), self.zone.casefold(), self.on_demand is None
 
 
 class Refused(Exception):
-    """A row or header that is not accepted."""
+    """Raised if a row or header is not accepted."""
 
     def __init__(self, message: str, column: str = "") -> None:
         super().__init__(message)
@@ -58,15 +56,15 @@ class Refused(Exception):
 
 
 class Cells:
-    """One row of a price list, read by column name. Column names are case-insensitive."""
+    """One row of a price list. Column names are case-insensitive."""
 
     def __init__(self, values: dict[str, str]) -> None:
         self.values = values
 
     def text(self, column: str, *, needed: bool = False) -> str:
-        """Return a cell without surrounding spaces.
+        """Return a cell's text without surrounding spaces.
 
-        Raises Refused if the text is too long or unprintable, or if a required cell is empty.
+        Raises Refused if the text is too long or unprintable, or if a needed cell is empty.
         """
         value = self.values.get(column.casefold(), "").strip()
         if not value and needed:
@@ -76,7 +74,7 @@ class Cells:
         return value
 
     def long(self, column: str) -> str:
-        """Return a cell without a limit on its length."""
+        """Return a cell's text of any length."""
         return self.values.get(column.casefold(), "").strip()
 
     def price(self, column: str) -> Decimal | None:
@@ -106,10 +104,10 @@ Reader = Callable[[Cells, int], tuple[str, Price] | None]
 
 @dataclass(frozen=True)
 class Layout:
-    """A format: its required columns and the function that reads a row.
+    """The layout of a format: its required columns and the function that reads a row.
 
-    `newest(cells)` returns a sort key. If several rows name the same machine, the row with the highest key is used.
-    `newest` is None if a machine must not be repeated.
+    `newest(cells)` returns a sort key. Of rows for the same machine, the row with the highest key counts. If `newest`
+    is None, no machine may be repeated.
     """
 
     needed: tuple[str, ...]
@@ -118,13 +116,13 @@ class Layout:
 
 
 def currency_of(text: str, column: str) -> str:
-    """Return the currency. Raises Refused if the text is not an ISO 4217 code."""
+    """Return the currency code. Raises Refused if the text is not an ISO 4217 code."""
     if text not in PLACES:
         raise Refused(f"{shown(text)} is not a currency; give an ISO 4217 code such as USD.", column)
     return text
 
 
 def hour_of(text: str, column: str) -> None:
-    """Raise Refused unless the price is hourly."""
+    """Raise Refused unless the unit is an hour."""
     if text.casefold() not in HOURS:
         raise Refused(f"the price is per {shown(text)}; give the price per hour and write hour.", column)

@@ -1,4 +1,4 @@
-"""Compare the monthly costs of hosting options, and find the volumes at which one option is cheaper than another. Pure."""
+"""Compare the monthly costs of hosting options, and find the break-even volumes. Pure."""
 
 from __future__ import annotations
 
@@ -16,12 +16,10 @@ MOST = 10**15  # items per month; larger volumes are not searched
 
 @dataclass(frozen=True)
 class HostingOption:
-    """A hosting option: a Takt pool, a rented machine or an owned machine, with its cost.
+    """A Takt pool, a rented machine or an owned machine, with its monthly cost.
 
-    `key` is unique in the comparison. `kind` is one of the constants above. `machine` names the machine; its hourly,
-    monthly and spot options share this name. `certainty` is "exact", "bound" or "measured". `rate` is the number of
-    items per second on one machine. `latency` is the time in seconds for one item; None if unknown. `reasons` are the
-    requirements that the option does not meet.
+    `rate` is in items per second on one machine. `latency` is in seconds per item; None if unknown. `certainty` is
+    "exact", "bound" or "measured". `reasons` are the unmet requirements.
     """
 
     key: str
@@ -42,13 +40,12 @@ class HostingOption:
 
     @property
     def is_interruptible(self) -> bool:
-        """Whether the machine can be withdrawn at any time."""
         return self.kind == SPOT
 
 
 @dataclass(frozen=True)
 class BreakEven:
-    """The ranges of volumes, up to `searched`, at which `place` does not cost more than `against`."""
+    """The volumes, up to `searched`, at which `place` costs no more than `against`."""
 
     place: HostingOption
     against: HostingOption
@@ -57,7 +54,6 @@ class BreakEven:
 
     @property
     def first(self) -> int | None:
-        """The lowest volume at which `place` does not cost more than `against`; None if no such volume was found."""
         return self.ranges[0].first if self.ranges else None
 
 
@@ -65,8 +61,7 @@ class BreakEven:
 class Group:
     """The hosting options in one currency.
 
-    `reference` is the cheapest pool that meets the requirements or, if there is none, the machine with the lowest
-    hourly price. `volumes` are the rows of the table.
+    `reference` is the option with which the others are compared. `volumes` are the rows of the table.
     """
 
     currency: str
@@ -77,7 +72,7 @@ class Group:
 
 
 def groups_of(places: Iterable[HostingOption], *, items: int, currency: str) -> list[Group]:
-    """Group the options by currency, with their costs at volumes around `items` per month. The plan's currency is first."""
+    """Group the options by currency, the plan's currency first. `items` is the monthly volume."""
     by_currency: dict[str, list[HostingOption]] = {currency: []}
     for place in places:
         if place.cost is not None:
@@ -107,7 +102,6 @@ def _reference(ordered: Sequence[HostingOption]) -> HostingOption | None:
 
 
 def _break_evens(places: Sequence[HostingOption], reference: HostingOption | None) -> Iterable[BreakEven]:
-    """Yield the break-evens of each machine with the reference, and of monthly with hourly rental of the same machine."""
     hours = {place.machine: place for place in places if place.kind == HOURLY}
     for place in places:
         if reference is not None and place is not reference and place.kind != POOL:
@@ -125,10 +119,6 @@ def _break_even(place: HostingOption, against: HostingOption) -> BreakEven:
 
 
 def _marks(found: BreakEven) -> list[int]:
-    """Return the first volume of the first cheaper range, and the volume just after that range.
-
-    A volume is left out if it is 1 or was not searched.
-    """
     if not found.ranges:
         return []
     first = found.ranges[0]
@@ -138,10 +128,10 @@ def _marks(found: BreakEven) -> list[int]:
 def row_chosen(
     rows: Iterable[Row], *, leading: str | None, item: Mapping[str, int], latency: Fraction | None
 ) -> tuple[Row, Fraction] | None:
-    """Return the best row of a measurement, with its rate in items per second; None if no row measured such items.
+    """Return the fastest row whose latency is at most `latency`, with its rate in items per second.
 
-    The best row has the highest rate among the rows within the required latency. If no row is within the latency, the
-    best row is the one with the lowest latency. `item` gives the sizes of one item; a batch may contain several items.
+    If every row exceeds `latency`, return the row with the lowest latency. Return None if no row was measured with items
+    of these sizes.
     """
     fitting = [(row, rate) for row in rows if (rate := item_rate(row, leading, item)) is not None]
     if not fitting:
@@ -153,10 +143,7 @@ def row_chosen(
 
 
 def item_rate(row: Row, leading: str | None, item: Mapping[str, int]) -> Fraction | None:
-    """Return the items per second of a row.
-
-    None if the row was measured at other sizes, or if its batch is not a whole number of items.
-    """
+    """Return a row's rate in items per second; None if the row's batch does not consist of whole items of these sizes."""
     if set(row.dims) != set(item):
         return None
     size = 1 if leading is None else item[leading]

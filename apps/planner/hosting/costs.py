@@ -1,7 +1,6 @@
-"""The exact monthly cost of a machine by volume, and the volumes at which one machine is cheaper than another.
+"""The monthly cost of a machine by volume, and break-even volumes.
 
-A volume is a whole number of items per month. A month has 730 hours (8,760 / 12). Costs are exact fractions in one
-currency.
+A volume is a whole number of items per month. A month has 730 hours. Costs are exact fractions.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ UNITS_MAX = 200  # the maximum number of machines for which ranges are computed
 class Cost:
     """The cost of N items per month: max(`least`, machines * `fixed` + N * `each`).
 
-    `capacity` is the number of items that one machine can process per month. The number of machines is N / capacity,
-    rounded up. `capacity` is None for a machine that is charged only while it works.
+    The number of machines is N / `capacity`, rounded up. `capacity` is None for a machine that is charged only while it
+    works.
     """
 
     each: Fraction
@@ -30,7 +29,7 @@ class Cost:
     least: Fraction = Fraction(0)
 
     def machines(self, items: int) -> int:
-        """Return the number of machines for a volume; 1 for a machine that is charged only while it works."""
+        """Return the number of machines that a volume needs."""
         return 1 if self.capacity is None else max(1, -(-items // self.capacity))
 
     def of(self, items: int) -> Fraction:
@@ -38,28 +37,27 @@ class Cost:
         return max(self.least, self.machines(items) * self.fixed + items * self.each)
 
     def last_of(self, machines: int) -> int:
-        """Return the largest volume that these machines can process; 0 if they can't process one item per month."""
+        """Return the largest monthly volume that these machines can process."""
         assert self.capacity is not None
         return machines * self.capacity // 1
 
 
 def rented_hourly(price_per_hour: Fraction, rate: Fraction) -> Cost:
-    """Return the cost of a machine that is charged only while it works, at `rate` items per second."""
+    """Return the cost of a machine that is charged only while it works. `rate` is in items per second."""
     return Cost(each=price_per_hour / (rate * SECONDS_PER_HOUR))
 
 
 def rented_monthly(price_per_hour: Fraction, rate: Fraction) -> Cost:
-    """Return the cost of machines that are rented for whole months."""
+    """Return the cost of machines that are rented for whole months. `rate` is in items per second."""
     return Cost(each=Fraction(0), fixed=price_per_hour * HOURS, capacity=rate * SECONDS_PER_HOUR * HOURS)
 
 
 @dataclass(frozen=True)
 class Owned:
-    """An owned machine.
+    """The costs of an owned machine.
 
-    `capital` is depreciated evenly over `months`. `watts` is the power drawn during work. `pue` is the power usage
-    effectiveness of the building. `energy_price` is per kilowatt-hour. `utilisation` is the usable share of a month's
-    hours.
+    `capital` is depreciated evenly over `months`. `watts` is the power drawn during work. `pue` is the building's power
+    usage effectiveness. `energy_price` is per kilowatt-hour. `utilisation` is the usable share of the hours in a month.
     """
 
     capital: Fraction
@@ -71,11 +69,10 @@ class Owned:
 
     @property
     def energy_per_hour(self) -> Fraction:
-        """The price of the energy for one hour of work."""
         return self.watts / WATTS * self.pue * self.energy_price
 
     def cost(self, rate: Fraction) -> Cost:
-        """Return the cost at `rate` items per second."""
+        """Return the monthly cost at `rate` items per second."""
         return Cost(
             each=self.energy_per_hour / (rate * SECONDS_PER_HOUR),
             fixed=self.capital / self.months,
@@ -85,17 +82,16 @@ class Owned:
 
 @dataclass(frozen=True)
 class Range:
-    """A range of volumes, including `first` and `last`, at which one machine does not cost more than another."""
+    """A range of volumes; `first` and `last` are included."""
 
     first: int
     last: int
 
 
 def ranges_cheaper(place: Cost, other: Cost, most: int) -> tuple[Range, ...]:
-    """Return, as ascending ranges, the volumes from 1 to `most` at which `place` does not cost more than `other`.
+    """Return the volumes up to `most` at which `place` costs no more than `other`, as ascending ranges.
 
-    Both costs are linear between the volumes at which a machine is added or the minimum ends. Each linear range is
-    solved in whole numbers. Volumes that need more than `UNITS_MAX` machines are not searched.
+    Volumes that need more than `UNITS_MAX` machines are not searched.
     """
     found: list[Range] = []
     for first, last in _pieces(place, other, most):
@@ -115,7 +111,6 @@ def searched(place: Cost, other: Cost, most: int) -> int:
 
 
 def _pieces(place: Cost, other: Cost, most: int) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of volumes in which both costs are linear."""
     until = searched(place, other, most)
     ends = sorted({end for end in (*_bends(place, until), *_bends(other, until), until) if 1 <= end <= until})
     first = 1
@@ -125,7 +120,6 @@ def _pieces(place: Cost, other: Cost, most: int) -> Iterator[tuple[int, int]]:
 
 
 def _bends(cost: Cost, until: int) -> Iterable[int]:
-    """Return the last volume of each linear range: where a machine is full, and where the minimum ends."""
     fulls: list[int] = []
     if cost.capacity is not None and cost.fixed:
         machines = 1
@@ -143,7 +137,6 @@ def _bends(cost: Cost, until: int) -> Iterable[int]:
 
 
 def _where(place: Cost, other: Cost, first: int, last: int) -> Range | None:
-    """Return the volumes of a linear range at which `place` does not cost more than `other`; None if there are none."""
     at_first, at_last = other.of(first) - place.of(first), other.of(last) - place.of(last)
     if at_first >= 0 and at_last >= 0:
         return Range(first, last)
@@ -156,7 +149,7 @@ def _where(place: Cost, other: Cost, first: int, last: int) -> Range | None:
 
 
 def volumes(items: int, marks: Iterable[int]) -> list[int]:
-    """Return the volumes to show: the stated one, the break-evens, and 1, 2 and 5 times powers of ten around them."""
+    """Return the volumes to show: `items`, `marks`, and round numbers around them."""
     wanted = sorted({items, *marks})
     low, high = max(1, wanted[0] // 10), wanted[-1] * 10
     steps = [factor * 10**power for power in range(len(str(low)) - 1, len(str(high))) for factor in (1, 2, 5)]

@@ -1,4 +1,4 @@
-"""The faults of an imported file, each with its place and remedy."""
+"""The faults of an imported file."""
 
 from __future__ import annotations
 
@@ -11,11 +11,7 @@ LISTED = 20  # faults that a refusal lists
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault of a file.
-
-    `message` is the fault and its remedy. `line` is counted from 1; None if the fault concerns the whole file. `name`
-    is the machine in the faulty row. `column` is the faulty column or field.
-    """
+    """A fault in a file, with its remedy. `line` is counted from 1; None means the whole file."""
 
     message: str
     line: int | None = None
@@ -32,7 +28,7 @@ class Fault:
 
 
 class Unreadable(ValueError):
-    """Raised if a file is refused. Holds its first faults and the number of all faults."""
+    """Raised for a refused file. Holds the first faults and the total number of faults."""
 
     def __init__(self, faults: Sequence[Fault], count: int | None = None) -> None:
         self.faults = tuple(faults[:LISTED])

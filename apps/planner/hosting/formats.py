@@ -1,4 +1,4 @@
-"""Read one row of a price list; each format has its own function."""
+"""Functions that read one row of a price list, one function for each format."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ NONE = Decimal(0)
 
 
 def own_row(cells: Cells, line: int) -> tuple[str, Price]:
-    """Read a row of a plain list.
-
-    Columns: machine, price, currency, unit, region. Optional columns: zone, accelerator, accelerators, spot_price.
-    """
+    """Read a row of a plain price list."""
     currency = currency_of(cells.text("currency", needed=True), "currency")
     hour_of(cells.text("unit", needed=True), "unit")
     price = Price(
@@ -38,7 +35,7 @@ def own_row(cells: Cells, line: int) -> tuple[str, Price]:
 def skypilot_row(cells: Cells, line: int) -> tuple[str, Price] | None:
     """Read a row of a SkyPilot catalogue (schema v8), with prices in USD per machine-hour.
 
-    Return None for a row without a machine (an attached accelerator) or without a price.
+    Return None for a row without a machine or a price.
     """
     if not cells.text("InstanceType") or not (cells.text("Price") or cells.text("SpotPrice")):
         return None
@@ -57,7 +54,6 @@ def skypilot_row(cells: Cells, line: int) -> tuple[str, Price] | None:
 
 
 def _gpu_name(text: str) -> str:
-    """Return the name of the first GPU in GpuInfo. Raises Refused if GpuInfo is neither JSON nor a Python literal."""
     if not text or not text.startswith("{"):
         return ""  # a few catalogues repeat the accelerator's name there
     try:
@@ -79,11 +75,7 @@ def _gpu_name(text: str) -> str:
 
 
 def focus_row(cells: Cells, line: int) -> tuple[str, Price] | None:
-    """Read a row of a FOCUS 1.2 file; None unless it is a usage charge for compute.
-
-    The machine is InstanceType in SkuPriceDetails, or SkuId if that is missing. The price is ContractedUnitPrice, or
-    ListUnitPrice if that is missing. The PricingCategory "Dynamic" means spot.
-    """
+    """Read a row of a FOCUS 1.2 file; None unless the row is a usage charge for compute."""
     if (
         cells.text("ChargeCategory") != "Usage"
         or cells.text("ServiceCategory") != "Compute"
@@ -114,7 +106,6 @@ def focus_row(cells: Cells, line: int) -> tuple[str, Price] | None:
 
 
 def _instance_type(text: str) -> str:
-    """Return the InstanceType in SkuPriceDetails; "" if it has none. Raises Refused if the text is not JSON."""
     if not text:
         return ""
     try:
@@ -126,7 +117,6 @@ def _instance_type(text: str) -> str:
 
 
 def _charged_at(cells: Cells) -> str:
-    """Return the end of the charge period as a sort key. Raises Refused unless it is an instant with a time zone."""
     text = cells.text("ChargePeriodEnd", needed=True)
     try:
         found = datetime.fromisoformat(text)
@@ -141,7 +131,6 @@ _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
 def _accelerators(cells: Cells, name: str, column: str) -> Decimal:
-    """Return the number of accelerators. If the row names an accelerator without a number, return 1."""
     count = cells.number(column)
     if not cells.text(name):
         return NONE

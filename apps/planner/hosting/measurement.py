@@ -1,4 +1,4 @@
-"""Read `takt-measurement/1`, a file with a model's execution times on a machine. Every field is checked."""
+"""Read and check `takt-measurement/1` files, which hold a model's execution times on a machine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AGAIN = "measure again with takt measure"
 
 @dataclass(frozen=True)
 class Row:
-    """A measurement at one batch size and concurrency. Times are nanoseconds per execution."""
+    """A measurement at one batch size and concurrency. Times are in nanoseconds per execution."""
 
     batch: int
     concurrency: int
@@ -42,7 +42,7 @@ class Row:
 
     @property
     def rate(self) -> Fraction:
-        """The number of items per second, counted along the leading dimension."""
+        """The number of items per second."""
         return Fraction(self.items * NANOSECONDS, self.wall_ns)
 
     @property
@@ -69,8 +69,6 @@ class Measurement:
 
 
 class _Reader:
-    """Collects all faults of a document while reading its fields."""
-
     def __init__(self) -> None:
         self.faults: list[Fault] = []
 
@@ -109,7 +107,7 @@ class _Reader:
 
 
 def measurement_read(data: bytes, *, now: datetime) -> Measurement:
-    """Read a file. Raises Unreadable with every fault."""
+    """Read a measurement file. Raises Unreadable with every fault."""
     if len(data) > BYTES_MAX:
         raise Unreadable([Fault(f"The file has {len(data):,} bytes; a measurement can have at most {BYTES_MAX:,}.")])
     try:
@@ -122,7 +120,7 @@ def measurement_read(data: bytes, *, now: datetime) -> Measurement:
 
 
 def measurement_of(document: Any, *, now: datetime) -> Measurement:
-    """Read a parsed document. Raises Unreadable with every fault."""
+    """Read a measurement from parsed JSON. Raises Unreadable with every fault."""
     if not isinstance(document, Mapping) or document.get("format") != FORMAT:
         found = document.get("format") if isinstance(document, Mapping) else document
         raise Unreadable(
@@ -163,7 +161,6 @@ def measurement_of(document: Any, *, now: datetime) -> Measurement:
 
 
 def _sha256(read: _Reader, model: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of the model file."""
     found = read.text(model, "sha256", "model.", longest=64)
     if found and not _DIGEST.fullmatch(found):
         read.wrong("model.sha256", "give 64 hexadecimal digits in small letters.")
@@ -171,7 +168,6 @@ def _sha256(read: _Reader, model: Mapping[str, Any]) -> str:
 
 
 def _rows(read: _Reader, document: Mapping[str, Any], leading: str | None) -> tuple[Row, ...]:
-    """Return the rows, and check that each batch size is the size of the leading dimension."""
     rows = [_row(read, row, place) for place, row in enumerate(read.parts(document, "rows", "", most=ROWS_MAX))]
     if not rows:
         read.wrong("rows", f"it has no rows; {AGAIN}.")
@@ -180,10 +176,6 @@ def _rows(read: _Reader, document: Mapping[str, Any], leading: str | None) -> tu
 
 
 def _strange(value: Any, depth: int = 0) -> str:
-    """Describe the first value that no measurement may contain; "" if all values are allowed.
-
-    Decimal fractions, deep nesting, and long or unprintable texts are not allowed.
-    """
     if isinstance(value, float):
         return f"decimal fraction such as {value!r}"
     if isinstance(value, str):
@@ -219,7 +211,6 @@ def _machines(read: _Reader, document: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _hardware(read: _Reader, document: Mapping[str, Any]) -> str:
-    """Describe the machine in a few words."""
     described = read.part(document, "hardware")
     parts = [read.text(described, "cpu", "hardware.")]
     if described.get("cores") is not None:
@@ -234,7 +225,7 @@ def _hardware(read: _Reader, document: Mapping[str, Any]) -> str:
 
 
 def gpu_names(document: Mapping[str, Any]) -> list[str]:
-    """Return the GPU names of a checked document."""
+    """Return the GPU names in a checked measurement file."""
     return [str(gpu["name"]) for gpu in document["hardware"]["gpus"]]
 
 
@@ -264,7 +255,6 @@ def _dims(read: _Reader, row: Mapping[str, Any], where: str) -> dict[str, int]:
 
 
 def _row_check(read: _Reader, row: Row, stated: Mapping[str, Any], where: str) -> None:
-    """Check that the figures of a row are consistent."""
     if not row.p50_ns <= row.p95_ns <= row.p99_ns:
         read.wrong(f"{where}p50_ns", "the percentiles fall; p50 <= p95 <= p99 holds of every measurement.")
     if row.items != row.samples * row.batch:
@@ -280,7 +270,6 @@ def _row_check(read: _Reader, row: Row, stated: Mapping[str, Any], where: str) -
 
 
 def _batches_check(read: _Reader, rows: list[Row | None], leading: str | None) -> None:
-    """Check that each batch size is the size of the leading dimension, or 1 if there is no leading dimension."""
     for place, row in enumerate(rows):
         if row is not None and row.batch != (1 if leading is None else row.dims.get(leading)):
             read.wrong(f"rows[{place}].batch", f"it is not the size of the dimension {shown(leading)} in dims.")

@@ -1,4 +1,4 @@
-"""Normalise machine names: "NVIDIA H100 80GB HBM3" equals "NVIDIA-H100-80GB-HBM3", but "L40" does not equal "L40S"."""
+"""Normalise machine names, so that "NVIDIA H100 80GB HBM3" equals "NVIDIA-H100-80GB-HBM3"."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ _APART = re.compile(r"[^a-z0-9.]+")
 
 
 def name_key(text: str) -> str:
-    """Return the name in lower case, with a hyphen between its parts; "" if it has no letter or digit."""
+    """Return the name in lower case, with hyphens between its parts; "" if there is no letter or digit."""
     return _APART.sub("-", text.casefold()).strip("-")[:LONGEST]

@@ -1,4 +1,4 @@
-"""Match prices to measurements: the cost of each measured machine, rented or owned. Pure."""
+"""Match measured machines to the prices of rented and owned machines. Pure."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _TERMS = {HOURLY: "by the hour", MONTHLY: "whole months", SPOT: "spot, can be wi
 
 @dataclass(frozen=True)
 class Offer:
-    """A machine in a price list. `on_demand` and `spot` are hourly prices; None if not offered.
+    """A machine in a price list, with hourly prices.
 
-    `label` is unique in a comparison. `seller` is the name of the list, and `source` is the place in the list. Offers
-    with equal prices are sorted by `number`.
+    `on_demand` or `spot` is None if not offered. `seller` is the name of the list. Offers with equal prices are sorted
+    by `number`.
     """
 
     label: str
@@ -39,18 +39,15 @@ class Offer:
 
 
 def is_offered(keys: AbstractSet[str], *, machine: str, accelerators: Decimal, accelerator: str, gpu: str) -> bool:
-    """Whether one of `keys` is the key of a machine, or of its accelerator if the machine has only one.
+    """Return whether `keys` contains the key of the machine or of its only accelerator.
 
-    All names are keys that `name_key` returned.
+    All names must be keys that `name_key` returned.
     """
     return machine in keys or (accelerators == 1 and bool({accelerator, gpu} & keys))
 
 
 def rented(place: HostingOption, offers: Iterable[Offer]) -> Iterator[HostingOption]:
-    """Yield, for each currency, the cheapest hourly offers, the cheapest monthly offer and the cheapest spot offer.
-
-    `place` is the measured machine.
-    """
+    """Yield the cheapest hourly, monthly and spot offers for a measured machine in each currency."""
     known = list(offers)
     for currency in sorted({one.currency for one in known}):
         here = [one for one in known if one.currency == currency]
@@ -62,13 +59,11 @@ def rented(place: HostingOption, offers: Iterable[Offer]) -> Iterator[HostingOpt
 
 
 def _cheapest(priced: Iterable[tuple[Decimal | None, Offer]]) -> list[tuple[Decimal, Offer]]:
-    """Return the offers that have a price, the cheapest first."""
     known = [(price, one) for price, one in priced if price]
     return sorted(known, key=lambda pair: (pair[0], pair[1].number))
 
 
 def _rented(place: HostingOption, offer: Offer, kind: str, price: Decimal) -> HostingOption:
-    """A measured machine at a price from a list."""
     assert place.rate is not None
     where = " ".join(part for part in (offer.region, offer.zone) if part)
     within = f" in {where}" if where else ""
@@ -88,7 +83,7 @@ def _rented(place: HostingOption, offer: Offer, kind: str, price: Decimal) -> Ho
 
 
 def owned(place: HostingOption, *, machine: str, name: str, currency: str, costs: Owned, source: str) -> HostingOption:
-    """Return a measured machine with the cost of owning it."""
+    """Return a measured machine with the cost of owning the machine."""
     assert place.rate is not None
     return replace(
         place,

@@ -1,7 +1,6 @@
-"""Read prices of rented machines from CSV: a SkyPilot catalogue, FOCUS 1.2 or a plain list.
+"""Read price lists from CSV: SkyPilot catalogues, FOCUS 1.2 files and plain lists.
 
-A list with a faulty row is refused, and every fault is reported. All prices of a list are exact decimals in one
-currency, per hour of the whole machine.
+Prices are exact decimals in one currency, per hour of the whole machine.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ Found = dict[tuple[str, str, str, bool], tuple[str, Price]]
 
 @dataclass(frozen=True)
 class PriceList:
-    """A checked list. `prices` are in the order of the file; `left_out` is the number of skipped rows."""
+    """A checked price list, in the order of the file. `left_out` is the number of skipped rows."""
 
     format: Format
     currency: str
@@ -36,7 +35,7 @@ class PriceList:
 
 
 def pricelist_read(data: bytes, kind: Format) -> PriceList:
-    """Read a file. Raises Unreadable with the first faults and the number of all faults."""
+    """Read a price list. Raises Unreadable with the first faults and the total number of faults."""
     layout = LAYOUTS[kind]
     rows = _rows(data, layout)
     found: Found = {}
@@ -67,10 +66,6 @@ def pricelist_read(data: bytes, kind: Format) -> PriceList:
 
 
 def _keep(found: Found, price: Price, when: str, *, may_repeat: bool) -> None:
-    """Add a price. If `may_repeat` is set and the machine was added before, keep the newer price.
-
-    Raises Refused if the machine was added before and `may_repeat` is not set.
-    """
     then, before = found.get(price.key, ("", None))
     if before is None or (may_repeat and when >= then):
         found[price.key] = (when, price)
@@ -81,14 +76,12 @@ def _keep(found: Found, price: Price, when: str, *, may_repeat: bool) -> None:
 
 
 def _name(cells: Cells) -> str:
-    """Return the machine name in a row, shortened for a message."""
     values = (cells.values.get(column, "").strip() for column in NAMES)
     value = next((one for one in values if one), "")
     return value if len(value) <= SHORT else value[: SHORT - 1] + "…"
 
 
 def _rows(data: bytes, layout: Layout) -> Iterator[tuple[int, Cells]]:
-    """Yield the line number and cells of each row that is not empty. Raises Unreadable if the file is not a CSV table."""
     text = _text(data)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
@@ -108,7 +101,6 @@ def _rows(data: bytes, layout: Layout) -> Iterator[tuple[int, Cells]]:
 
 
 def _shape_check(row: list[str], header: list[str], line: int) -> None:
-    """Raise Unreadable if a row has another number of cells than the header, or if a cell is too long."""
     if len(row) != len(header):
         message = f"the row has {len(row)} cells, the header {len(header)}; put text with commas in double quotes."
         raise Unreadable([Fault(message, line, row[0][:SHORT])])

@@ -1,10 +1,9 @@
-"""A lower bound in exact arithmetic from the dual values of a floating-point solver.
+"""Lower bounds in exact arithmetic from the dual values of a floating-point solver.
 
-Duals p of the programs, q of the milliwatts and m of the groups bound the cost of every packing by sum(p * count) - q *
-watts_limit - sum(m * limit). This holds if no pattern has a value above its cost: sum((p - q * draw) * pattern) <= cost
-+ q * watts + m. The solver's values are rounded to whole multiples of 1/unit. For each device type, a knapsack gives
-the highest value of a pattern in whole numbers. If this value exceeds the cost of a device without a limit, p is scaled
-down, alone or together with q (Farley, 1990). For a limited group, m is raised instead.
+Let p be the duals of the programs, q the dual of the power limit per milliwatt, and m the duals of the group limits.
+Every packing costs at least sum(p * count) - q * watts_limit - sum(m * limit), provided that every pattern satisfies
+sum((p - q * draw) * pattern) <= cost + q * watts + m. For each device type, a knapsack in whole numbers checks this
+condition. If a pattern violates the condition, p and q are scaled down (Farley, 1990), or m is raised.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from apps.planner.packing.pricing import WORTH_MAX, Knapsack
 
 @dataclass(frozen=True)
 class Duals:
-    """Exact dual values of the programs and the milliwatts, in units of cost. Each is between 0 and the penalty."""
+    """Exact dual values of the programs and of the power limit (per milliwatt), in units of cost."""
 
     programs: tuple[Fraction, ...]
     watts: Fraction
@@ -35,7 +34,7 @@ class Duals:
         return cls(tuple(exact), Fraction(max(watts, 0.0)), unit)
 
     def values(self, instance: Instance, device: str) -> list[int]:
-        """Return each program's value on a device, counted in 1/unit and rounded up."""
+        """Return the value of each program on a device, in multiples of 1/`unit`, rounded up."""
         return [
             ceil((value - self.watts * program.watts.get(device, 0)) * self.unit)
             for value, program in zip(self.programs, instance.programs, strict=True)
@@ -43,7 +42,7 @@ class Duals:
 
 
 def knapsacks(instance: Instance) -> dict[str, Knapsack]:
-    """Return the knapsack of each device type. A program that can't run on a device type fits 0 times."""
+    """Return the knapsack of each device type."""
     nothing = (0,) * len(instance.devices[0].capacity) if instance.devices else ()
     return {
         device.name: Knapsack(
@@ -76,9 +75,9 @@ def unit_of(sacks: Mapping[str, Knapsack], programs: Sequence[float]) -> Fractio
 
 
 def bound_of(instance: Instance, duals: Duals, worth: Mapping[str, int]) -> Bound:
-    """Return the better bound of two ways to scale the duals.
+    """Return the better of two bounds; each bound scales the duals in another way.
 
-    `worth[device]` is the highest value of the device's patterns, counted in 1/unit.
+    `worth[device]` is the highest value of a pattern on the device, in multiples of 1/`unit`.
     """
     values = {name: value / duals.unit for name, value in worth.items()}
     programs = watts = Fraction(1)
@@ -94,11 +93,7 @@ def bound_of(instance: Instance, duals: Duals, worth: Mapping[str, int]) -> Boun
 def _scaled(
     instance: Instance, duals: Duals, values: Mapping[str, Fraction], programs: Fraction, watts: Fraction
 ) -> Fraction:
-    """Return the bound of the duals after scaling them by the factors `programs` and `watts`.
-
-    The factors must keep every pattern of an unlimited device at or below its cost. A lower factor for the programs
-    than for the milliwatts only lowers the value of a pattern.
-    """
+    # The factors must keep every pattern of an unlimited device at or below its cost.
     price = duals.watts * watts
     total = sum((p * program.count for p, program in zip(duals.programs, instance.programs, strict=True)), Fraction(0))
     made_up: dict[str, Fraction] = {}
@@ -110,9 +105,6 @@ def _scaled(
 
 
 def rounded_up(instance: Instance, value: Fraction) -> Bound:
-    """Round a bound up to a possible cost.
-
-    Every possible cost is a multiple of the greatest common divisor of all costs and penalties.
-    """
+    """Round a bound up to a possible cost: a multiple of the greatest common divisor of all costs and penalties."""
     step = gcd(*(device.cost for device in instance.devices), *(instance.penalty(p) for p in instance.programs)) or 1
     return Bound(ceil(value / step) * step, value)

@@ -1,4 +1,4 @@
-"""An independent check of a packing. It shares no code with the planner and adds up every device again in whole numbers."""
+"""An independent check of a packing, which shares no code with the planner."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from apps.planner.packing.instances import Instance, Packing, Pattern, Vector
 
 
 def faults(instance: Instance, packing: Packing) -> list[str]:
-    """Return one sentence for each fault of a packing; empty if the packing is valid."""
+    """Return one sentence for each fault of a packing."""
     return [*_devices(instance, packing), *_counts(instance, packing), *_limits(instance, packing)]
 
 
@@ -22,7 +22,6 @@ def _devices(instance: Instance, packing: Packing) -> Iterator[str]:
 
 
 def _overfull(instance: Instance, pattern: Pattern, capacity: Vector) -> Iterator[str]:
-    """Yield a sentence for each program that can't run on the pattern's device, and for each dimension that is overfull."""
     placed = [(p, count) for p, count in zip(instance.programs, pattern.counts, strict=True) if count]
     for program, _ in placed:
         if pattern.device not in program.demands:
@@ -52,7 +51,6 @@ def _limits(instance: Instance, packing: Packing) -> Iterator[str]:
 
 
 def _drawn(instance: Instance, packing: Packing) -> int:
-    """Return the total milliwatts of all devices and programs."""
     idle = {device.name: device.watts for device in instance.devices}
     drawn = 0
     for pattern, times in packing.patterns:

@@ -1,8 +1,6 @@
-"""The configuration linear program, solved by column generation: how often to use each pattern.
+"""The configuration linear program, solved by column generation (Gilmore and Gomory, 1961).
 
-HiGHS solves the master problem. Its duals are the values of the programs. For each device type, a knapsack finds
-patterns whose value exceeds their cost (Gilmore and Gomory, 1961). The size of the problem depends on the number of
-program types, not on the number of programs.
+HiGHS solves the master problem. For each device type, a knapsack finds patterns whose value exceeds their cost.
 """
 
 from __future__ import annotations
@@ -27,9 +25,9 @@ FINE = 1 << 22  # a pattern must be worth more than it costs by this share of th
 
 @dataclass(frozen=True)
 class Relaxation:
-    """The fractional solution of the linear program. `times` says how often each pattern is used.
+    """The fractional solution of the linear program.
 
-    `bound` is the lower bound that the duals prove.
+    `times` is how often each pattern is used. `bound` is the lower bound that the duals prove.
     """
 
     patterns: tuple[Pattern, ...]
@@ -47,7 +45,7 @@ class Master:
     patterns: dict[Pattern, None] = field(default_factory=dict)
 
     def add(self, patterns: Iterable[Pattern]) -> int:
-        """Add patterns, and return the number of new ones."""
+        """Add patterns, and return the number of new patterns."""
         before = len(self.patterns)
         self.patterns.update(dict.fromkeys(patterns))
         return len(self.patterns) - before
@@ -55,8 +53,8 @@ class Master:
     def rows(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Return (cost, matrix, right side) of the problem: minimise cost x subject to matrix x <= right side.
 
-        The columns are the patterns and, for each type, the unserved programs. The rows are the programs, the groups
-        with a limit, and the milliwatts.
+        The rows are the programs, the limited groups and the power limit. The columns are the patterns and the unserved
+        programs.
         """
         instance, patterns = self.instance, list(self.patterns)
         types, groups = len(instance.programs), list(instance.limits)
@@ -84,11 +82,7 @@ class Master:
         )
 
     def solve(self) -> tuple[Any, list[float], list[float], float]:
-        """Return the solution and the duals, in units of cost.
-
-        The duals are those of the program constraints, of the group constraints, and of the power limit (per
-        milliwatt).
-        """
+        """Return the solution, and the duals of the programs, the group limits and the power limit, in units of cost."""
         from scipy.optimize import linprog  # half a second that most processes never need
 
         cost, matrix, right = self.rows()
@@ -106,10 +100,10 @@ class Master:
 def relax(
     instance: Instance, *, start: Iterable[Pattern] = (), prove: bool = True, progress: Progress | None = None
 ) -> Relaxation:
-    """Solve the configuration linear program. The first patterns are those of `start` and of the dot-product heuristic.
+    """Solve the configuration linear program.
 
-    If `prove` is False, the search ends when a quick search finds no more patterns, and the bound may be weak. Raises
-    ArithmeticError if HiGHS finds no solution.
+    If `prove` is False, the search is quicker and the bound may be weak. Raises ArithmeticError if HiGHS finds no
+    solution.
     """
     sacks = knapsacks(instance)
     master = Master(instance)
@@ -138,10 +132,6 @@ def relax(
 
 
 def _alone(instance: Instance, sacks: dict[str, Any]) -> list[Pattern]:
-    """Return patterns with copies of a single program.
-
-    There is one pattern for each program and each device type that can run it, with as many copies as fit.
-    """
     types = range(len(instance.programs))
     return [
         Pattern(name, tuple(sack.most[t] if t == one else 0 for t in types))
@@ -154,7 +144,6 @@ def _alone(instance: Instance, sacks: dict[str, Any]) -> list[Pattern]:
 def _improving(
     instance: Instance, sacks: dict[str, Any], duals: Duals, groups: dict[str, float], *, beam: int
 ) -> tuple[list[Pattern], dict[str, int]]:
-    """Return patterns whose value exceeds their cost, and an upper bound of a pattern's value for each device type."""
     found, worth = [], {}
     for device in instance.devices:
         price = device.cost + max(groups.get(device.owner, 0.0), 0.0) + float(duals.watts) * device.watts

@@ -1,4 +1,4 @@
-"""Heuristics for quick packings, which also serve as a baseline. Scores are floats; capacities are integers."""
+"""Heuristics for quick packings, which also serve as a baseline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from apps.planner.packing.instances import Instance, Packing, Pattern
 
 @dataclass
 class Supply:
-    """The devices and milliwatts that are still available."""
+    """The devices and the power that are still available."""
 
     instance: Instance
     limits: dict[str, int] = field(init=False)
@@ -22,7 +22,7 @@ class Supply:
         self.limits, self.watts = dict(self.instance.limits), self.instance.watts_limit
 
     def times(self, pattern: Pattern, wanted: int) -> int:
-        """Return how often the pattern can still be used, up to `wanted` times."""
+        """Return how often the pattern can still be used; at most `wanted` times."""
         left = self.limits.get(self.instance.by_name[pattern.device].owner, wanted)
         draw = self.instance.draw(pattern)
         return min(wanted, left, self.watts // draw if self.watts is not None and draw else wanted)
@@ -36,7 +36,7 @@ class Supply:
 
 
 def packed(instance: Instance, patterns: Iterable[tuple[Pattern, int]]) -> Packing:
-    """Return the packing of these patterns, without surplus programs or empty devices. Equal patterns are merged."""
+    """Return the packing of these patterns, without surplus programs or empty devices."""
     left = [program.count for program in instance.programs]
     result: dict[Pattern, int] = {}
     for pattern, times in patterns:
@@ -53,11 +53,10 @@ def packed(instance: Instance, patterns: Iterable[tuple[Pattern, int]]) -> Packi
 
 
 def dot_product_fit(instance: Instance, *, left: Sequence[int] | None = None) -> Packing:
-    """Fill one device after another with the program whose demand is best aligned with the remaining capacity.
+    """Fill one device after another with the programs whose demand best matches the remaining capacity.
 
-    This is the bin-centric dot-product heuristic (Panigrahy and others, 2011). The next device is the one with the
-    highest ratio of value to cost. `left` is the number of programs of each type to place; by default, all programs are
-    placed.
+    This is the bin-centric dot-product heuristic (Panigrahy and others, 2011). `left` is the number of programs of each
+    type to place; by default, all programs are placed.
     """
     counts = list(left) if left is not None else [program.count for program in instance.programs]
     wanted = tuple(counts)
@@ -77,7 +76,6 @@ def dot_product_fit(instance: Instance, *, left: Sequence[int] | None = None) ->
 
 
 def _best_pattern(instance: Instance, counts: Sequence[int], worth: Sequence[float], supply: Supply) -> Pattern | None:
-    """Return the filled device with the highest ratio of value to cost; None if nothing fits."""
     options = []
     for device in instance.devices:
         pattern = Pattern(device.name, _filled(instance, device.name, counts, supply))
@@ -88,11 +86,6 @@ def _best_pattern(instance: Instance, counts: Sequence[int], worth: Sequence[flo
 
 
 def _worth(instance: Instance) -> list[float]:
-    """Return the value of placing one program of each type.
-
-    The value is the program's penalty. If it has no penalty, the value is the lowest cost of placing it: the cost of a
-    device, times the program's largest share of the device's capacity.
-    """
     result = []
     for program in instance.programs:
         shares = [
@@ -105,7 +98,6 @@ def _worth(instance: Instance) -> list[float]:
 
 
 def _filled(instance: Instance, name: str, counts: Sequence[int], supply: Supply) -> tuple[int, ...]:
-    """Fill a device greedily, and return the number of programs of each type on it."""
     types = [t for t, p in enumerate(instance.programs) if counts[t] and name in p.demands]
     if not types:
         return (0,) * len(counts)
@@ -115,7 +107,6 @@ def _filled(instance: Instance, name: str, counts: Sequence[int], supply: Supply
 def _fill(
     instance: Instance, name: str, types: Sequence[int], counts: Sequence[int], supply: Supply
 ) -> tuple[int, ...]:
-    """Fill a device greedily with programs of these types."""
     device, filled = instance.by_name[name], [0] * len(counts)
     scale = np.array([1.0 / c if c else 0.0 for c in device.capacity])
     demands = np.array([instance.programs[t].demands[name] for t in types], dtype=np.int64)
@@ -137,8 +128,7 @@ def _fill(
 def first_fit(instance: Instance, *, order: Sequence[int] | None = None) -> Packing:
     """Place each program on the first open device with room, or else on a new device.
 
-    The new device is of the type on which the program's share costs least. `order` gives the type of each program in
-    order of arrival. By default, the programs arrive type by type.
+    `order` gives the type of each program in order of arrival. By default, the programs arrive type by type.
     """
     arrivals = order if order is not None else [t for t, p in enumerate(instance.programs) for _ in range(p.count)]
     open_devices, supply = _Open(instance, len(arrivals)), Supply(instance)
@@ -152,7 +142,7 @@ def first_fit(instance: Instance, *, order: Sequence[int] | None = None) -> Pack
 
 
 def first_fit_decreasing(instance: Instance) -> Packing:
-    """Place programs by first fit in descending order of size. The size of a program is its largest share of a device."""
+    """Place programs by first fit, the largest first. A program's size is its largest share of a device's capacity."""
     size = [
         max((_share(instance, t, device.name) for device in instance.devices if device.name in p.demands), default=0.0)
         for t, p in enumerate(instance.programs)
@@ -167,8 +157,6 @@ def _share(instance: Instance, t: int, name: str) -> float:
 
 
 class _Open:
-    """The open devices, in the order in which they were opened."""
-
     def __init__(self, instance: Instance, most: int) -> None:
         self.instance, self.used = instance, 0
         self.room = np.zeros((most, len(instance.devices[0].capacity)), dtype=np.int64)
@@ -189,7 +177,6 @@ class _Open:
         return at if self.used and fits[at] else None
 
     def opened(self, t: int, supply: Supply) -> int | None:
-        """Open a device for a program of type t; None if no remaining device has room for the program."""
         program, types = self.instance.programs[t], self.instance.devices
         options = []
         for d, device in enumerate(types):

@@ -1,4 +1,4 @@
-"""The input and output of packing. All numbers are integers, so that every sum is exact."""
+"""The input and output of packing. All numbers are integers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ class DeviceType:
     """Identical devices with their capacity, hourly cost and idle power.
 
     `capacity` is in the units of `DIMENSIONS`: cycles per second, bytes per second in each direction, and bytes. `cost`
-    is in whole units of money. `watts` is in milliwatts. Devices of one `group` count against the same limit; for
-    example, all power settings of a pool are one group.
+    is in whole units of money, and `watts` in milliwatts. Devices of one `group` count against the same limit.
     """
 
     name: str
@@ -29,17 +28,15 @@ class DeviceType:
 
     @property
     def owner(self) -> str:
-        """The name of the group; the name of the type if it has no group."""
         return self.group or self.name
 
 
 @dataclass(frozen=True)
 class ProgramType:
-    """Identical programs; `count` is their number.
+    """Identical programs.
 
-    `demands` is the capacity that one program uses on each device type that can run it. `watts` is the power, in
-    milliwatts, that one program adds to a device's own power, by device type. `penalty` is the cost of leaving out one
-    program, in the unit of `cost`; None if the program must run.
+    `demands` is the capacity that one program uses, by device type. `watts` is the power in milliwatts that one program
+    adds, by device type. `penalty` is the cost of leaving out one program; None if the program must run.
     """
 
     name: str
@@ -59,11 +56,10 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Instance:
-    """Programs to place, and the devices for them.
+    """Programs to place, and the devices for them. Raises ValueError for inconsistent input.
 
     `limits` is the number of devices by group; a group that is not listed is unlimited. `watts_limit` is the maximum
-    milliwatts of all devices and programs together. Raises ValueError for a negative number, a vector of the wrong
-    length, or an unknown device type.
+    total power in milliwatts.
     """
 
     devices: tuple[DeviceType, ...]
@@ -92,7 +88,7 @@ class Instance:
 
     @cached_property
     def must_run(self) -> int:
-        """The cost of leaving out a program that must run. It exceeds the saving from any device."""
+        """The cost of leaving out a program that must run; far above the cost of any device."""
         dearest = max([device.cost for device in self.devices] + [p.penalty or 0 for p in self.programs], default=0)
         return 1000 * (dearest or 1)
 
@@ -100,13 +96,14 @@ class Instance:
         return self.must_run if program.penalty is None else program.penalty
 
     def draw(self, pattern: Pattern) -> int:
-        """Return the milliwatts that one device draws with a pattern."""
+        """Return the milliwatts that a device draws with this pattern."""
         each = (count * p.watts.get(pattern.device, 0) for p, count in zip(self.programs, pattern.counts, strict=True))
         return self.by_name[pattern.device].watts + sum(each)
 
     def load(self, pattern: Pattern) -> Vector:
-        """Return the capacity that a pattern uses in each dimension. Raises KeyError if one of its programs can't run
-        on the device.
+        """Return the capacity that a pattern uses in each dimension.
+
+        Raises KeyError if one of the pattern's programs can't run on the device.
         """
         total = [0] * len(self.by_name[pattern.device].capacity)
         for program, count in zip(self.programs, pattern.counts, strict=True):
@@ -157,7 +154,10 @@ class Bound:
 
 @dataclass(frozen=True)
 class Plan:
-    """A packing and its bound. `patterns` is the number of patterns generated in `rounds` solutions of the linear program."""
+    """A packing and its bound.
+
+    `patterns` is the number of patterns generated, and `rounds` the number of linear programs solved.
+    """
 
     packing: Packing
     cost: int
@@ -167,7 +167,7 @@ class Plan:
 
     @property
     def gap(self) -> Fraction:
-        """The most by which the plan may exceed the lowest possible cost, as a share."""
+        """The upper bound of the relative excess over the lowest possible cost."""
         if self.cost == self.bound.value:
             return Fraction(0)
         return Fraction(self.cost, self.bound.value) - 1 if self.bound.value else Fraction(self.cost)

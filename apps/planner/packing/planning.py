@@ -1,4 +1,4 @@
-"""Make a plan: solve the configuration linear program, round the solution to whole devices, and give its bound."""
+"""Make a plan: solve the linear program, round the solution to whole devices, and compute the bound."""
 
 from __future__ import annotations
 
@@ -21,10 +21,7 @@ NODES = 500  # of HiGHS's search: nodes, not seconds, so that a busy machine giv
 def plan(instance: Instance, *, progress: Progress | None = None) -> Plan:
     """Return the cheapest packing found, with a lower bound of the cost. The result is the same on every machine.
 
-    The solution of the linear program is rounded down. The remaining programs are a smaller problem, which is solved in
-    the same way. If the result costs more than the bound, HiGHS searches for the best whole numbers of all patterns
-    found so far. `progress(stage, share)` is called from time to time; an exception that it raises ends the work.
-    Raises ArithmeticError if HiGHS finds no solution.
+    `progress(stage, share)` may raise an exception to end the work. Raises ArithmeticError if HiGHS finds no solution.
     """
     count = sum(program.count for program in instance.programs)
     if not instance.devices or not count:
@@ -40,7 +37,6 @@ def plan(instance: Instance, *, progress: Progress | None = None) -> Plan:
 
 
 def _rounded(instance: Instance, relaxed: Relaxation, progress: Progress | None) -> Iterator[Packing]:
-    """Yield packings by diving: fix the integer parts of the solution, solve the remaining problem, and repeat."""
     base, residual, current = Packing((), tuple(p.count for p in instance.programs)), instance, relaxed
     known = dict.fromkeys(relaxed.patterns)
     for number in range(DIVES):
@@ -63,7 +59,6 @@ def _rounded(instance: Instance, relaxed: Relaxation, progress: Progress | None)
 
 
 def _kept(instance: Instance, relaxed: Relaxation, *, up: bool = True) -> list[tuple[Pattern, int]]:
-    """Return the integer parts of the solution. If there are none and `up` is set, return one device of the most used pattern."""
     supply = Supply(instance)
     whole = np.floor(relaxed.times + 1e-6).astype(int).tolist()
     kept = []
@@ -80,7 +75,6 @@ def _kept(instance: Instance, relaxed: Relaxation, *, up: bool = True) -> list[t
 
 
 def _residual(instance: Instance, base: Packing) -> Instance:
-    """Return the programs, devices and milliwatts that remain after the base packing."""
     programs = tuple(
         replace(program, count=left) for program, left in zip(instance.programs, base.unserved, strict=True)
     )
@@ -90,7 +84,6 @@ def _residual(instance: Instance, base: Packing) -> Instance:
 
 
 def _clipped(instance: Instance, patterns: Iterable[Pattern]) -> Iterator[Pattern]:
-    """Yield the patterns, limited to the number of programs of each type in the instance. Empty patterns are left out."""
     for pattern in patterns:
         counts = tuple(min(a, p.count) for a, p in zip(pattern.counts, instance.programs, strict=True))
         if any(counts):
@@ -102,7 +95,6 @@ def _joined(instance: Instance, base: Packing, rest: Packing) -> Packing:
 
 
 def _whole(instance: Instance, patterns: Iterable[Pattern]) -> Packing | None:
-    """Return the cheapest packing that HiGHS finds with these patterns; None if HiGHS finds none."""
     from scipy.optimize import Bounds, LinearConstraint, milp  # half a second that most processes never need
 
     master = Master(instance)

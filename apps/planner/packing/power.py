@@ -1,8 +1,7 @@
 """Power settings: only a share s of a device's capability is switched on.
 
-The effective clock is s x clock: a device does s x the cycles per second, and an execution takes 1/s x the time. Links
-and memory do not change. The dynamic energy of an operation does not change either. The static power (`static`) may be
-lower when parts are switched off, but it is drawn for 1/s x the time.
+The device does s times as many cycles per second, so an execution takes 1/s times as long. Links, memory and the
+dynamic energy of an operation do not change. The static power may be lower.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from apps.planner.packing.instances import DeviceType, Instance, ProgramType
 
 @dataclass(frozen=True)
 class Draw:
-    """The milliwatts of a device at full capability: `static` when it is idle, `full` when it uses every cycle.
+    """The power of a device at full capability, in milliwatts: `static` when idle, `full` when every cycle is used.
 
     Raises ValueError if `full` is less than `static`.
     """
@@ -34,8 +33,8 @@ class Draw:
 class Setting:
     """A power setting: a share of the device's capability, above 0 and at most 1.
 
-    `static` is the idle power in milliwatts; None if it is the same as at full capability. Raises ValueError if the
-    share is out of range.
+    `static` is the idle power in milliwatts; None if the idle power is the same as at full capability.
+    Raises ValueError if the share is out of range.
     """
 
     share: Fraction
@@ -73,7 +72,7 @@ def effect(*, latency: int, interval: int, clock: int, draw: Draw, setting: Sett
 
 
 def set_to(device: DeviceType, setting: Setting, draw: Draw | None = None) -> DeviceType:
-    """Return the device type at a power setting, with less capacity and power. Its group does not change."""
+    """Return the device type at a power setting."""
     static = draw.static if draw is not None and setting.static is None else (setting.static or device.watts)
     return replace(
         device,
@@ -87,10 +86,9 @@ def set_to(device: DeviceType, setting: Setting, draw: Draw | None = None) -> De
 def with_settings(
     instance: Instance, draws: Mapping[str, Draw], settings: Mapping[str, Sequence[Setting]], *, watts_limit: int | None
 ) -> Instance:
-    """Return the instance with one device type for each power setting, and with a limit in milliwatts.
+    """Return the instance with one device type for each power setting, and with a power limit in milliwatts.
 
-    Device types without a known draw do not change. A program's dynamic power is scaled by the share of time that the
-    program works, and rounded up to a milliwatt.
+    Device types without a known draw do not change.
     """
     devices, names = [], {}
     for device in instance.devices:

@@ -1,9 +1,8 @@
 """Find the most valuable patterns of a device: a multi-dimensional knapsack, solved by branch and bound in integers.
 
-The search decides the number of programs of one type after another, and keeps its states in arrays. A state is dropped
-if its Lagrangian bound is below the wanted value. The bound has one multiplier per dimension, taken from the linear
-relaxation. Any multipliers give a valid bound. Weights are rounded down to a grid, so the bound is never too low. If
-more than `BEAM` states remain, only the most promising are kept. The returned bound includes the dropped states.
+A state is dropped if its Lagrangian bound is below the wanted value. Weights are rounded down, so the bound is never
+too low. If more than `BEAM` states remain, only the most promising are kept. The returned bound includes the dropped
+states.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Knapsack:
     most: tuple[int, ...]
 
     def search(self, values: Sequence[int], *, above: int, keep: int = 8, beam: int = BEAM) -> Priced:
-        """Return at most `keep` patterns with a value above `above`. Programs with a value of 0 or less are left out.
+        """Return at most `keep` patterns with a value above `above`.
 
         Raises ValueError if the values are so large that their sum may exceed 63 bits.
         """
@@ -57,8 +56,6 @@ class Knapsack:
 
 @dataclass(frozen=True)
 class _States:
-    """Partly filled devices: their remaining capacity, their value so far, and the Lagrangian bound of the decisions so far."""
-
     room: Whole
     value: Whole
     reach: Whole
@@ -68,8 +65,6 @@ class _States:
 
 
 class _Tree:
-    """A search for patterns. `gain[t]` is the value of a program of type t less the value of the capacity that it uses."""
-
     def __init__(self, knapsack: Knapsack, values: list[int], used: list[int]) -> None:
         capacity = np.array(knapsack.capacity, dtype=np.int64)
         weights = np.array([knapsack.weights[t] for t in used], dtype=np.int64)
@@ -94,10 +89,6 @@ class _Tree:
         self.curves = [self._curves(t) for t in range(len(used) + 1)]
 
     def _curves(self, t: int) -> list[tuple[Real, Real]]:
-        """Return, for each dimension, the maximum value that types t and later can add.
-
-        The value is a piecewise linear function of the remaining capacity.
-        """
         curves = []
         for dimension in range(len(self.capacity)):
             weight, worth = self.weights[t:, dimension].astype(float), self.worth[t:].astype(float)
@@ -135,7 +126,6 @@ class _Tree:
     def _children(
         self, states: _States, parent: Index, count: Whole, t: int, asked: int
     ) -> tuple[_States, Index, Whole, Whole]:
-        """Return the states that can still reach the wanted value after type t is decided, with their bounds."""
         reach = states.reach[parent] + count * self.gain[t]
         alive = np.flatnonzero(reach + self.tail[t + 1] >= asked << FINE)
         parent, count = parent[alive], count[alive]
@@ -151,17 +141,13 @@ class _Tree:
         return children, parent, count, bound
 
     def _by_dimension(self, states: _States, t: int) -> Whole:
-        """Return the bound of each state from its tightest dimension alone, by the fractional knapsack.
-
-        The bound is computed in floats, with a margin far above the rounding errors.
-        """
+        # Floats are safe here, because the margin is far above the rounding errors.
         least = np.full(len(states.room), np.inf)
         for dimension, (room, worth) in enumerate(self.curves[t]):
             least = np.minimum(least, np.interp(states.room[:, dimension], room, worth))
         return states.value + np.asarray(np.minimum(least * (1 + 1e-9) + 1, 2.0**61), dtype=np.int64)
 
     def _sharper(self, states: _States, bound: Whole, t: int) -> Whole:
-        """Return the Lagrangian bound of each state, with the multipliers that suit the most promising state."""
         weights, worth, most = self.weights[t:].astype(float), self.worth[t:].astype(float), self.most[t:].astype(float)
         scale = np.maximum(self.capacity, 1).astype(float)
         left = states.room[int(bound.argmax())] / scale
@@ -171,7 +157,6 @@ class _Tree:
         return states.value + np.asarray(np.minimum(reach, 2.0**61), dtype=np.int64)
 
     def _fits(self, room: Whole, t: int) -> Whole:
-        """Return how many programs of type t fit in each state."""
         heavy = self.weights[t] > 0
         fits = np.full(len(room), self.most[t], dtype=np.int64)
         if heavy.any():
@@ -179,7 +164,6 @@ class _Tree:
         return fits
 
     def _narrowed(self, states: _States, t: int) -> tuple[Index, int]:
-        """Return the states to expand, and the bound of the others. Expanding gives at most `CHILDREN` children in total."""
         children = self._fits(states.room, t) + 1
         if int(children.sum()) <= CHILDREN:
             return np.arange(len(children)), 0
@@ -189,7 +173,6 @@ class _Tree:
         return np.sort(ranked[:enough]), cut
 
     def _copies(self, room: Whole, t: int, states: Index) -> tuple[Index, Whole]:
-        """Return a pair (state, copies) for every number of copies of type t that fits."""
         fits = self._fits(room[states], t)
         begins = np.cumsum(fits + 1) - (fits + 1)
         parent = np.repeat(states, fits + 1)
@@ -198,7 +181,6 @@ class _Tree:
     def _greedy(
         self, states: _States, t: int, trail: list[tuple[Index, Whole]], known: dict[tuple[int, ...], int], above: int
     ) -> int:
-        """Fill the most promising states greedily with the remaining types. Record the best pattern, and return its value."""
         chosen = np.argsort(-states.reach, kind="stable")[:32]
         left, worth = states.room[chosen].copy(), states.value[chosen].copy()
         steps = []
@@ -223,7 +205,6 @@ class _Tree:
     def _collect(
         self, value: Whole, trail: list[tuple[Index, Whole]], *, above: int, keep: int
     ) -> list[tuple[tuple[int, ...], int]]:
-        """Return the best states of the last level as (counts per type, value)."""
         order = np.argsort(-value, kind="stable")[:keep]
         order = order[value[order] > above]
         counts = np.zeros((len(order), self.types), dtype=np.int64)
@@ -236,13 +217,12 @@ class _Tree:
 
 
 def _multipliers(worth: Whole, grid: Whole, most: Whole) -> Whole:
-    """Return the dual value of each dimension in the linear relaxation, in units of 2^-`FINE`; never negative."""
     prices = _prices(worth.astype(float), grid / GRID, most.astype(float), np.ones(grid.shape[1]))
     return np.asarray(np.floor(prices / GRID * (1 << FINE)), dtype=np.int64)
 
 
 def _prices(worth: Real, weights: Real, most: Real, room: Real) -> Real:
-    """Return the dual values of the linear program: maximise worth x subject to weights x <= room, 0 <= x <= most."""
+    # The primal problem: maximise worth x subject to weights x <= room, 0 <= x <= most.
     from scipy.optimize import linprog  # half a second that most processes never need
 
     solved = linprog(-worth, A_ub=weights.T, b_ub=room, bounds=np.stack([0 * most, most], axis=1), method="highs-ds")

@@ -1,8 +1,7 @@
-"""The answers of models on held-out items, alone and combined, and the bounds that follow from them.
+"""The answers of models on held-out items, alone and combined, and the resulting bounds.
 
-Thresholds, orders and combinations are chosen on the tuning items and tested on the test items. The test items play no
-part in any choice. When several bounds come from the same items, each is computed at the error divided by the number of
-bounds, so that all hold together (Bonferroni).
+Thresholds and combinations are chosen on the tuning items, and bounds are computed on the test items. If several bounds
+come from the same items, the error is divided by the number of bounds (Bonferroni).
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ LEVELS = 50  # confidences to try for each of the two thresholds of a cascade of
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers on the items of one split: whether each is right, its confidence, and the predicted class.
+    """The answers on the items of one split: correctness, confidence and predicted class.
 
     `predicted` is empty if the classes are unknown.
     """
@@ -38,9 +37,7 @@ class Answers:
 
     @staticmethod
     def of(labels: Sequence[int], predicted: Sequence[int], confidence: Sequence[str]) -> Answers:
-        """Make answers from labels, predictions and confidences. All lists have the same length; confidences are
-        decimal strings.
-        """
+        """Make answers from lists of equal length. Confidences are decimal strings."""
         right = tuple(a == b for a, b in zip(labels, predicted, strict=True))
         return Answers(right, tuple(Decimal(value) for value in confidence), tuple(predicted))
 
@@ -50,24 +47,23 @@ class Answers:
 
     @cached_property
     def hits(self) -> Counts:
-        """An array of shape (total,): 1 for a right answer, 0 for a wrong one."""
+        """An array of shape (total,): 1 for a right answer, 0 for a wrong answer."""
         return np.array(self.right, dtype=np.int64)
 
     @cached_property
     def correct(self) -> int:
-        """The number of right answers."""
         return sum(self.right)
 
     @cached_property
     def classes(self) -> Counts:
-        """The predicted classes, of shape (total,); empty if they are unknown."""
+        """The predicted classes, of shape (total,); empty if the classes are unknown."""
         return np.array(self.predicted, dtype=np.int64)
 
 
 class Ranks(NamedTuple):
-    """The confidences of both splits as ranks, so that comparisons are exact.
+    """The confidences of both splits as ranks, for exact comparisons.
 
-    `levels` are 0 and all confidences that occur, in ascending order. A rank is an index in `levels`.
+    A rank is an index in `levels`, which holds 0 and all confidences in ascending order.
     """
 
     levels: list[Decimal]
@@ -81,10 +77,10 @@ class Ranks(NamedTuple):
 
 @dataclass(frozen=True)
 class Evaluated:
-    """A model's answers on the tuning and test items. `output` is the output that gives its confidence.
+    """A model's answers on the tuning and test items.
 
-    If the metric does not count right answers, `bound` computes the lower bound for a given error. Such a model has no
-    `output` and is never combined.
+    `output` names the output that gives the confidence. `bound` computes the lower bound for a given error; None if the
+    metric counts right answers.
     """
 
     tuning: Answers
@@ -94,7 +90,6 @@ class Evaluated:
 
     @cached_property
     def ranks(self) -> Ranks:
-        """The confidences on both splits, as ranks."""
         levels = sorted({Decimal(0), *self.tuning.confidence, *self.test.confidence})
         place = {level: index for index, level in enumerate(levels)}
         parts = ([place[one] for one in part.confidence] for part in (self.tuning, self.test))
@@ -102,7 +97,7 @@ class Evaluated:
 
     @cached_property
     def order(self) -> Counts:
-        """The indices of the tuning items, sorted by ascending confidence."""
+        """The indices of the tuning items in ascending order of confidence."""
         return np.argsort(self.ranks.tuning, kind="stable")
 
     @cached_property
@@ -112,11 +107,7 @@ class Evaluated:
 
     @cached_property
     def grid(self) -> tuple[Counts, Counts]:
-        """At most LEVELS thresholds, and the number of them that each tuning item's confidence reaches.
-
-        The thresholds are evenly chosen from `steps`, including the largest. At a threshold above its confidence, an
-        item falls back to the next program.
-        """
+        """At most LEVELS thresholds, and the number of thresholds that each tuning item's confidence reaches."""
         most = min(LEVELS, len(self.steps))
         levels = self.steps[np.arange(1, most + 1) * len(self.steps) // most - 1]
         return levels, np.searchsorted(levels, self.ranks.tuning, side="right")
@@ -134,14 +125,14 @@ class Counted(NamedTuple):
     reached: tuple[int, ...] = ()
 
     def elsewhere(self, total: int) -> Counted:
-        """Scale the counts to another number of items, and round each in the pessimistic direction."""
+        """Scale the counts to another number of items, with pessimistic rounding."""
         fewer = self.correct * total // self.total
         return Counted(fewer, total, tuple(-(-one * total // self.total) for one in self.reached))
 
 
 @dataclass(frozen=True)
 class Judged:
-    """Counts on the test items, and the bounds that follow from them.
+    """The counts on the test items, and the resulting bounds.
 
     `accuracy` is a lower bound. `shares` are upper bounds of the shares of items that reach each later program of a
     cascade.
@@ -153,13 +144,13 @@ class Judged:
 
 
 def judge(counted: Counted, error: Fraction) -> Judged:
-    """Return the bounds of a model, a cascade or an ensemble. Each bound is wrong with probability at most `error`."""
+    """Return the bounds of a model or combination. Each bound is wrong with probability at most `error`."""
     accuracy = lower_bound(counted.correct, counted.total, error)
     return Judged(counted, accuracy, tuple(upper_bound(one, counted.total, error) for one in counted.reached))
 
 
 def judge_single(model: Evaluated, error: Fraction) -> Judged:
-    """Return the bounds of one model. The model's own bound is used if its metric does not count right answers."""
+    """Return the bounds of a single model. Each bound is wrong with probability at most `error`."""
     judged = judge(count_single(model, on_tuning=False), error)
     return replace(judged, accuracy=model.bound(error)) if model.bound else judged
 
@@ -171,10 +162,7 @@ def count_single(model: Evaluated, *, on_tuning: bool) -> Counted:
 
 
 def count_cascade(models: Sequence[Evaluated], thresholds: Sequence[Decimal], *, on_tuning: bool) -> Counted:
-    """Count the answers of a cascade.
-
-    Each model answers the items for which the confidence of every earlier model is below its threshold.
-    """
+    """Count the right answers of a cascade, and the items that reach each later model."""
     parts = [model.tuning if on_tuning else model.test for model in models]
     hits, reaching, reached = parts[0].hits, np.ones(parts[0].total, dtype=bool), []
     for model, threshold, following in zip(models, thresholds, parts[1:], strict=False):
@@ -186,10 +174,7 @@ def count_cascade(models: Sequence[Evaluated], thresholds: Sequence[Decimal], *,
 
 
 def count_ensemble(models: Sequence[Evaluated], *, on_tuning: bool) -> Counted:
-    """Count the right answers of a vote of three models.
-
-    The vote gives the answer on which any two models agree, or else the first model's answer.
-    """
+    """Count the right answers of a vote of three models. If all models disagree, the first model's answer counts."""
     first, second, third = (model.tuning if on_tuning else model.test for model in models)
     hits = np.where(second.classes == third.classes, second.hits, first.hits)
     return Counted(int(hits.sum()), first.total)

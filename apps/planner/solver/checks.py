@@ -1,4 +1,4 @@
-"""Check the figures of a candidate against the requirements: find the reasons against it, and the requirements to relax."""
+"""Check the figures of a candidate against the requirements."""
 
 from __future__ import annotations
 
@@ -31,11 +31,10 @@ _UNMET = {
 def checked(
     figures: Figures, requirements: Requirements, lacking: Sequence[str], explained: Collection[str]
 ) -> tuple[tuple[str, ...], Gaps]:
-    """Return the reasons against a candidate, and the values to which the unmet requirements must be relaxed.
+    """Return the reasons against a candidate, and the values to which unmet requirements must be relaxed.
 
-    `lacking` are reasons that no relaxed requirement can remove, such as a missing program. If there are any, no values
-    are returned. `explained` names the requirements whose figures are unknown for these reasons; no further sentence
-    about them is added.
+    `lacking` are reasons that no relaxed requirement can remove. No further reasons are given for the requirements in
+    `explained`.
     """
     unmet = [row for row in _unmet(figures, requirements) if row[1] is not None or row[0] not in explained]
     reasons = (*lacking, *(text for _, _, text in unmet))
@@ -44,7 +43,6 @@ def checked(
 
 
 def _unmet(figures: Figures, requirements: Requirements) -> Iterator[tuple[str, Fraction | None, str]]:
-    """Yield the name, the needed value and a sentence for each requirement that is not met."""
     for name in RELAXABLE:
         wanted, found = getattr(requirements, name), figures[name]
         if wanted is None:
@@ -62,7 +60,6 @@ def _unknown(name: str, metric: str) -> str:
 
 
 def _shortfall(name: str, found: Fraction, wanted: Fraction, metric: str) -> str:
-    """Return a sentence with the found and the required value, with enough decimals to tell the values apart."""
     if name == "accuracy":
         return score_format_of(metric).shortfall_sentence(found, wanted)
     nanoseconds = [f"{written.fixed(value * 10**9, 3)}{written.NARROW_SPACE}ns" for value in (found, wanted)]

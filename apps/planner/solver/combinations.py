@@ -1,9 +1,7 @@
 """Combinations of programs on one pool, tuned on the tuning items.
 
-A cascade runs two or three programs one after another. If a program's confidence in its answer is below a threshold,
-the item falls back to the next program. An ensemble runs three programs on every item. Its answer is the one on which
-two programs agree, or else the answer of the program with the most right answers on the tuning items. (A vote of two
-programs would always give the answer of the better one.)
+In a cascade, an item falls back to the next program if the confidence is below a threshold. In an ensemble, three
+programs vote. If all three disagree, the answer of the program with the most right answers on the tuning items counts.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ Tuning = tuple[tuple[Decimal, ...], Counted]  # thresholds, and the result on th
 
 @dataclass(frozen=True)
 class Combination:
-    """Variants of one pool in the order in which they run, with their answers."""
+    """Variants of one pool in execution order, with their answers."""
 
     kind: str
     parts: tuple[Variant, ...]
@@ -37,12 +35,11 @@ class Combination:
 
     @property
     def bounds(self) -> int:
-        """The number of bounds that a test needs: one for the accuracy, and one for each share of items that falls back."""
+        """The number of bounds that a test of the combination needs."""
         return len(self.parts) if self.kind == CASCADE else 1
 
     @property
     def title(self) -> str:
-        """The names of the models in the order in which they run."""
         names = [part.model for part in self.parts]
         if self.kind == ENSEMBLE:
             return f"vote of {', '.join(names[:-1])} and {names[-1]}"
@@ -50,17 +47,17 @@ class Combination:
 
     @property
     def statement(self) -> tuple[object, ...]:
-        """A key that is equal for combinations of the same answers, on any pool.
-
-        For a cascade of three programs, the key includes the pool, because the thresholds depend on the pool.
-        """
+        """A key that is equal for combinations that need to be tuned only once."""
         ids = tuple(id(model) for model in self.models)
         return (self.kind, ids, self.parts[0].pool if len(ids) == 3 and self.kind == CASCADE else "")
 
 
 @dataclass(frozen=True)
 class TunedCombination:
-    """A combination with its thresholds. `seen` is its result on the tuning items; `load` is its cost per tuning item."""
+    """A combination with its thresholds.
+
+    `seen` is the result on the tuning items. `load` is the cost per tuning item.
+    """
 
     combination: Combination
     thresholds: tuple[Decimal, ...]
@@ -69,15 +66,14 @@ class TunedCombination:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """A key that is equal for the same answers and thresholds on any pool. Combinations with equal keys are tested once."""
+        """A key that is equal for combinations that need to be tested only once."""
         return (self.combination.kind, tuple(id(model) for model in self.combination.models), self.thresholds)
 
 
 def weights_of(variants: Sequence[Variant], requirements: Requirements) -> dict[str, int]:
-    """Return the cost of one execution of each variant, as whole numbers of a common unit.
+    """Return the cost of one execution of each variant, in whole numbers of a common unit.
 
-    The cost is the device time if the objective is device time, and otherwise the price at the required number of
-    items. Variants of unknown cost are left out.
+    Variants of unknown cost are left out.
     """
     found: dict[str, Fraction] = {}
     for variant in variants:
@@ -89,7 +85,6 @@ def weights_of(variants: Sequence[Variant], requirements: Requirements) -> dict[
 
 
 def _weight(variant: Variant, requirements: Requirements) -> Fraction | None:
-    """Return the cost of one execution; None if unknown."""
     if requirements.objective == DEVICE_TIME:
         return variant.interval
     try:
@@ -117,11 +112,7 @@ def combinations_of(
 
 
 def parts_of(variants: Sequence[Variant], weights: Mapping[str, int]) -> list[Variant]:
-    """Return at most PARTS variants to combine.
-
-    Variants with more right tuning items than every cheaper variant come first. The others follow, the most accurate
-    first.
-    """
+    """Return at most PARTS variants to combine, the most promising first."""
     ordered = sorted(variants, key=lambda one: (weights[one.key], -_right(one), one.key))
     best = -1
     front: list[Variant] = []
@@ -136,12 +127,10 @@ def parts_of(variants: Sequence[Variant], weights: Mapping[str, int]) -> list[Va
 
 
 def _right(variant: Variant) -> int:
-    """Return the number of tuning items that the variant gets right."""
     return variant.evaluated.tuning.correct if variant.evaluated else 0
 
 
 def _answers(parts: Iterable[Variant]) -> Models | None:
-    """Return the answers of these variants; None if the variants can't be combined."""
     some = list(parts)
     models = tuple(part.evaluated for part in some if part.evaluated is not None)
     sizes = {(model.tuning.total, model.test.total) for model in models}
@@ -151,10 +140,6 @@ def _answers(parts: Iterable[Variant]) -> Models | None:
 
 
 def _cascades(parts: Sequence[Variant], length: int) -> Iterator[Combination]:
-    """Yield cascades in which each program has more right tuning items than the one before it.
-
-    All programs but the last must give confidences.
-    """
     for some in combinations(sorted(parts, key=_right), length):
         models = _answers(some)
         if models is None or any(not model.output for model in models[:-1]):
@@ -164,7 +149,6 @@ def _cascades(parts: Sequence[Variant], length: int) -> Iterator[Combination]:
 
 
 def _ensembles(parts: Sequence[Variant]) -> Iterator[Combination]:
-    """Yield every ensemble of three programs with the same classes. The program with the most right tuning items is first."""
     voting = [part for part in parts if part.classes is not None and part.evaluated and part.evaluated.tuning.predicted]
     for some in combinations(sorted(voting, key=lambda part: -_right(part)), 3):
         models = _answers(some)
@@ -173,7 +157,7 @@ def _ensembles(parts: Sequence[Variant]) -> Iterator[Combination]:
 
 
 class Tuner:
-    """Chooses thresholds on the tuning items. Combinations of the same answers are tuned only once."""
+    """Chooses thresholds on the tuning items."""
 
     def __init__(self, weights: Mapping[str, int], wanted: Fraction | None, error: Fraction) -> None:
         self.weights, self.wanted, self.error = weights, wanted, error
@@ -200,7 +184,6 @@ class Tuner:
         return self._pair(combination) if len(combination.parts) == 2 else self._three(combination)
 
     def _pair(self, combination: Combination) -> Tuning:
-        """Return the threshold of a cascade of two programs, with its counts on the tuning items."""
         key = tuple(id(model) for model in combination.models)
         if key not in self.known:
             first, second = combination.models
@@ -209,7 +192,6 @@ class Tuner:
         return self.known[key]
 
     def _three(self, combination: Combination) -> Tuning | None:
-        """Return the thresholds of a cascade of three programs, with its counts on the tuning items."""
         first, second, third = combination.models
         key = id(first), id(second), id(third)
         if key not in self.grids:
@@ -221,7 +203,6 @@ class Tuner:
         )
 
     def _ensemble(self, combination: Combination) -> Tuning | None:
-        """Return the counts of a vote of three programs; None if the vote never changes the first program's answer."""
         first, second, third = (model.tuning.classes for model in combination.models)
         if not ((second == third) & (first != second)).any():
             return None

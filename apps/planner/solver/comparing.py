@@ -12,10 +12,7 @@ Rank = tuple[bool, bool, Fraction, Fraction, Fraction, str, str]
 
 
 def rank_of(candidate: Candidate, objective: str = COST) -> Rank:
-    """Return the sort key of a candidate; no two candidates have the same key.
-
-    Feasible candidates come first. The rest of the key is the objective, price, latency, name and pool.
-    """
+    """Return the sort key of a candidate. Feasible candidates come first, in the order of the objective."""
     price = None if candidate.price is None else Fraction(candidate.price)
     latency = candidate.latency
     first = price if objective == COST else latency if objective == LATENCY else candidate.duration
@@ -42,7 +39,6 @@ def frontier(candidates: Sequence[Candidate]) -> set[int]:
 
 
 def _point(candidate: Candidate) -> tuple[Fraction, ...]:
-    """Return the candidate's price, latency and negated accuracy. Smaller is better; unknown values are the worst."""
     worst = Fraction(10**30)
     latency = candidate.latency if candidate.latency is not None else worst
     return (Fraction(candidate.price or 0), latency, -(candidate.accuracy or Fraction(0)))
@@ -53,7 +49,7 @@ def _dominates(one: tuple[Fraction, ...], other: tuple[Fraction, ...]) -> bool:
 
 
 def relaxations(candidates: Sequence[Candidate], requirements: Requirements) -> Iterator[Change]:
-    """Yield the changes that relax the fewest requirements, each only as far as needed. The cheapest result comes first."""
+    """Yield the changes that relax the fewest requirements, the cheapest result first."""
     priced = [(index, c) for index, c in enumerate(candidates) if c.gaps and c.price is not None]
     fewest = min((len(c.gaps) for _, c in priced), default=0)
     nearest = _nearest([(index, c) for index, c in priced if len(c.gaps) == fewest], requirements)
@@ -62,7 +58,6 @@ def relaxations(candidates: Sequence[Candidate], requirements: Requirements) -> 
 
 
 def _nearest(priced: Sequence[tuple[int, Candidate]], requirements: Requirements) -> list[tuple[int, Candidate]]:
-    """Return, for each set of requirements to relax, the candidate that needs the smallest relative change."""
     best: dict[tuple[str, ...], tuple[int, Candidate]] = {}
     for index, candidate in priced:
         names = tuple(name for name, _ in candidate.gaps)
@@ -72,7 +67,6 @@ def _nearest(priced: Sequence[tuple[int, Candidate]], requirements: Requirements
 
 
 def _nearer(one: Candidate, other: Candidate, requirements: Requirements) -> bool:
-    """Whether `one` needs a smaller relative change than `other`."""
     return _distance(one, requirements) < _distance(other, requirements)
 
 

@@ -1,4 +1,4 @@
-"""The search: check each variant and the most promising combinations of each pool against every requirement."""
+"""Check every variant and the most promising combinations against the requirements."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ NOWHERE = Placed(None)
 
 
 def solve(variants: Sequence[Variant], requirements: Requirements, capacity: Capacity = idle) -> Solution:
-    """Compare all candidates, choose the best feasible one by the objective, and give the reasons against the others.
+    """Compare all candidates, and choose the best feasible candidate by the objective.
 
-    `capacity` says when a pool would finish a demand. Raises ValueError if there are no items or no variants, or if the
+    `capacity` says when a pool would finish a demand. Raises ValueError if there are no items or variants, or if the
     objective is unknown.
     """
     if requirements.items < 1 or not variants:
@@ -68,10 +68,7 @@ def solve(variants: Sequence[Variant], requirements: Requirements, capacity: Cap
 
 
 def bounds_of(variants: Sequence[Variant], combinations: Sequence[Combination]) -> int:
-    """Return the maximum number of bounds. It is fixed before any test item is used.
-
-    Each model alone needs one bound. The LIMIT combinations that need the most bounds are added.
-    """
+    """Return the maximum number of bounds, which is fixed before any test item is used."""
     # Answers are one object wherever they are used, so their identity counts the statements about them.
     alone = len({id(variant.evaluated) for variant in variants if variant.evaluated})
     combined = {one.statement: one.bounds for one in combinations}
@@ -79,14 +76,11 @@ def bounds_of(variants: Sequence[Variant], combinations: Sequence[Combination]) 
 
 
 class _Market:
-    """Makes candidates of variants and combinations. Equal combinations on several pools are tested once."""
-
     def __init__(self, requirements: Requirements, capacity: Capacity, error: Fraction) -> None:
         self.requirements, self.capacity, self.error = requirements, capacity, error
         self.known: dict[tuple[object, ...], Judged] = {}
 
     def single(self, variant: Variant) -> Candidate:
-        """Return a variant alone as a candidate. Without an evaluation, nothing is proven about its accuracy."""
         model, proven = variant.evaluated, None
         if model is not None:
             key = (SINGLE, id(model))
@@ -97,7 +91,6 @@ class _Market:
         return candidate_of(combination, (), proven, self.requirements, self.capacity)
 
     def tested(self, tuned: TunedCombination) -> Candidate:
-        """Return a combination as a candidate, with its bounds on the test items."""
         combination = tuned.combination
         if tuned.key not in self.known:
             counted = (
@@ -109,7 +102,6 @@ class _Market:
         return candidate_of(combination, tuned.thresholds, self.known[tuned.key], self.requirements, self.capacity)
 
     def estimated(self, tuned: TunedCombination) -> Candidate:
-        """Return the combination as a candidate, under the assumption that the test items behave like the tuning items."""
         combination = tuned.combination
         judged = judge(tuned.seen.elsewhere(combination.models[0].test.total), self.error)
         return candidate_of(combination, tuned.thresholds, judged, self.requirements, self.capacity)
@@ -122,7 +114,7 @@ def candidate_of(
     requirements: Requirements,
     capacity: Capacity,
 ) -> Candidate:
-    """Return a candidate for a single variant or a combination, priced, placed and checked against every requirement."""
+    """Return a variant or a combination as a candidate, priced, placed and checked against the requirements."""
     parts = combination.parts
     uses = _uses(combination, judged, requirements.items)
     price, lacking = _price(parts, uses)
@@ -160,7 +152,6 @@ def candidate_of(
 
 
 def _explained(parts: Sequence[Variant], lacking: Sequence[str], unplaced: Sequence[str]) -> tuple[str, ...]:
-    """Return the requirements whose figures are unknown because a program, a price or free capacity is missing."""
     if any(part.missing for part in parts):
         return RELAXABLE
     if lacking:
@@ -169,14 +160,12 @@ def _explained(parts: Sequence[Variant], lacking: Sequence[str], unplaced: Seque
 
 
 def _tested(judged: Judged | None) -> dict[str, Any]:
-    """Return the counts on the test items, and the shares that fall back."""
     if judged is None:
         return {"correct": None, "total": None, "shares": ()}
     return {"correct": judged.counted.correct, "total": judged.counted.total, "shares": judged.shares}
 
 
 def _outputs(combination: Combination) -> tuple[str, ...]:
-    """Return the names of the outputs that give the confidences of a cascade, or the answers of a vote."""
     if combination.kind == SINGLE:
         return ()
     models = combination.models[:-1] if combination.kind == CASCADE else combination.models
@@ -184,10 +173,6 @@ def _outputs(combination: Combination) -> tuple[str, ...]:
 
 
 def _uses(combination: Combination, judged: Judged | None, items: int) -> tuple[Use, ...]:
-    """Return the executions of each program.
-
-    In a cascade, each later program runs only the items that may fall back to it. All other programs run all items.
-    """
     first, *others = combination.parts
     uses = [Use(first.key, items, items)]
     if combination.kind == CASCADE and judged is not None:
@@ -200,19 +185,16 @@ def _uses(combination: Combination, judged: Judged | None, items: int) -> tuple[
 
 
 def _latency(parts: Sequence[Variant]) -> Fraction | None:
-    """Return the sum of the latencies, because an item may pass through all parts; None if a latency is unknown."""
     known = [part.latency for part in parts if part.latency is not None]
     return sum(known, Fraction(0)) if len(known) == len(parts) else None
 
 
 def _certainty(parts: Sequence[Variant]) -> str:
-    """Return the lowest certainty of the parts. From low to high: "measured", "bound", "exact"."""
     found = {part.certainty for part in parts}
     return next(word for word in ("measured", "bound", "exact") if word in found)
 
 
 def _price(parts: Sequence[Variant], uses: Sequence[Use]) -> tuple[Decimal | None, list[str]]:
-    """Return the total price. If a program or a price is missing, return None and the reasons."""
     missing = [reason for part in parts for reason in part.missing]
     if missing:
         return None, missing
@@ -223,10 +205,6 @@ def _price(parts: Sequence[Variant], uses: Sequence[Use]) -> tuple[Decimal | Non
 
 
 def _demand(parts: Sequence[Variant], uses: Sequence[Use]) -> Demand | None:
-    """Return the device time of all executions one after another, as a quote reserves it; None if a time is unknown.
-
-    Each execution takes one interval. The loading time and the rest of the first latency are added once.
-    """
     streams = []
     for part, use in zip(parts, uses, strict=False):
         if part.interval is None or part.latency is None:

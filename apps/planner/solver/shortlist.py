@@ -1,9 +1,8 @@
-"""Choose at most LIMIT combinations to test. The choice uses the tuning items, prices and free time alone.
+"""Choose at most LIMIT combinations to test, from the tuning items, prices and free time alone.
 
-Every tested combination weakens the bounds of all others. Half of the slots go to combinations that should meet every
-requirement, the best by the objective first. The next slots go to combinations that should meet every requirement
-except possibly the accuracy, the most accurate first. These are needed if the cheap combinations fall short on the test
-items. The remaining slots are filled in the order of the objective.
+Half of the slots go to combinations that should meet every requirement, the best first. The next slots go to
+combinations that may miss only the required accuracy, the most accurate first. The remaining slots are filled in the
+order of the objective.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Order = tuple[Fraction, Fraction, str, str]
 def shortlist(
     tuned: Sequence[TunedCombination], requirements: Requirements, error: Fraction, estimated: Estimate
 ) -> list[TunedCombination]:
-    """Return the combinations to test. A combination that several pools can run appears once for each pool.
+    """Return the combinations to test on each pool.
 
     `estimated` makes a candidate under the assumption that the test items behave like the tuning items.
     """
@@ -44,7 +43,6 @@ def order_of(tuned: TunedCombination, requirements: Requirements) -> Order:
 
 
 def _fill(chosen: dict[tuple[object, ...], None], most: int, tuned: Iterable[TunedCombination]) -> None:
-    """Add combinations in the given order until `most` are chosen."""
     if len(chosen) >= most:
         return
     for one in tuned:
@@ -54,7 +52,6 @@ def _fill(chosen: dict[tuple[object, ...], None], most: int, tuned: Iterable[Tun
 
 
 def _should(tuned: TunedCombination, requirements: Requirements, error: Fraction) -> bool:
-    """Whether accuracy and latency should suffice. This quick test comes before the complete check by `estimated`."""
     there = tuned.combination.models[0].test.total
     needed = needed_of(requirements.accuracy, there, error)
     if requirements.accuracy is not None and (needed is None or tuned.seen.elsewhere(there).correct < needed):
@@ -71,5 +68,4 @@ def _latency(tuned: TunedCombination) -> Fraction:
 
 
 def _but_accuracy(candidate: Candidate) -> bool:
-    """Whether a candidate is feasible, or would be if its accuracy sufficed."""
     return candidate.feasible or [name for name, _ in candidate.gaps] == ["accuracy"]

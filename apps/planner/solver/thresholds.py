@@ -15,19 +15,14 @@ from apps.registry.confidence import successes_needed
 
 @lru_cache(maxsize=1000)
 def needed_of(wanted: Fraction | None, there: int, error: Fraction) -> int | None:
-    """Return the smallest number of right answers among `there` items that proves `wanted`.
-
-    None if `wanted` is None, or if no number proves it.
-    """
+    """Return the smallest number of right answers among `there` items that proves `wanted`; None if there is none."""
     return None if wanted is None else successes_needed(wanted, there, error)
 
 
 def choose_threshold(first: Evaluated, second: Evaluated, wanted: Fraction | None, error: Fraction) -> Decimal:
-    """Return the lowest threshold that should reach `wanted` on the test items.
+    """Return the lowest threshold that should reach the accuracy `wanted` on the test items.
 
-    Below the threshold, the second model answers. A threshold should reach `wanted` if its share of right tuning items
-    would prove `wanted` on the test items. If no threshold does, or if `wanted` is None, return the threshold with the
-    most right answers. Of equal thresholds, return the lowest, at which the fewest items fall back.
+    If no threshold does, or if `wanted` is None, return the threshold with the most right answers on the tuning items.
     """
     gains = (second.tuning.hits - first.tuning.hits)[first.order]
     right = first.tuning.correct + np.concatenate(([0], np.cumsum(gains)))  # by how many items fall back
@@ -39,7 +34,6 @@ def choose_threshold(first: Evaluated, second: Evaluated, wanted: Fraction | Non
 
 
 def _enough(right: Counts, model: Evaluated, wanted: Fraction | None, error: Fraction) -> np.ndarray:
-    """Return, for each count of right tuning items, whether the same share of right test items would prove `wanted`."""
     here, there = model.tuning.total, model.test.total
     needed = needed_of(wanted, there, error)
     return np.zeros(right.shape, dtype=bool) if needed is None else right * there // here >= needed
@@ -48,8 +42,8 @@ def _enough(right: Counts, model: Evaluated, wanted: Fraction | None, error: Fra
 class Grid(NamedTuple):
     """The results of a cascade of three programs at every pair of threshold levels.
 
-    `second` is the number of items that reach the second program, of shape (first,). `third` is the number that reach
-    the third program, of shape (first, second). `right` is the number of right answers, of the same shape as `third`.
+    `second` counts the items that reach the second program, by first threshold. `third` counts the items that reach the
+    third program, and `right` the right answers, by first and second threshold.
     """
 
     levels: tuple[Counts, Counts]
@@ -59,7 +53,7 @@ class Grid(NamedTuple):
 
 
 def grid_of(first: Evaluated, second: Evaluated, third: Evaluated) -> Grid:
-    """Count the results at every pair of threshold levels."""
+    """Count the results of a cascade of three programs at every pair of threshold levels."""
     (low, row), (high, column) = first.grid, second.grid
     rows, columns = len(low), len(high)
     cell = row * (columns + 1) + column
@@ -83,11 +77,11 @@ def choose_thresholds(
     wanted: Fraction | None,
     error: Fraction,
 ) -> tuple[Decimal, Decimal] | None:
-    """Return the cheapest pair of thresholds that should reach `wanted` (see `choose_threshold`).
+    """Return the cheapest pair of thresholds that should reach the accuracy `wanted` on the test items.
 
-    `costs` are the costs of one execution of the second and of the third model, in the same unit. If no pair reaches
-    `wanted`, or if `wanted` is None, return the pair with the most right answers. Return None if no pair sends items to
-    both models.
+    If no pair does, or if `wanted` is None, return the pair with the most right answers on the tuning items. Return
+    None if no pair sends items to both later models. `costs` are the costs of one execution of the second and of the
+    third model.
     """
     first, second, _ = models
     sends = grid.third > 0

@@ -17,10 +17,8 @@ OBJECTIVES = (COST, LATENCY, DEVICE_TIME)
 class Requirements:
     """The requirements of a task. None means no requirement.
 
-    `items`: the number of items. `accuracy`: the accuracy that must be proven. `latency`: the maximum seconds for one
-    item. `duration`: the maximum device seconds for all items. `completion`: the maximum seconds from now until all
-    items are done, including the wait for free devices. `budget`: the maximum price of all items, in the price book's
-    currency. `objective`: the figure to minimise, one of OBJECTIVES. `metric`: the title of the metric, for sentences.
+    `latency` is in seconds for one item, `duration` in device seconds for all items, and `completion` in seconds from
+    now. `budget` is in the price book's currency. `objective` is one of OBJECTIVES. `metric` is the metric's title.
     """
 
     items: int
@@ -37,8 +35,8 @@ class Requirements:
 class Demand:
     """The device time in seconds that a candidate needs on a pool.
 
-    `duration` is the whole time; `setup` is the part that occurs once. `quantum` is the indivisible part of a single
-    program's work. `quantum` is None for several programs, whose work is not divided.
+    `setup` is the part that occurs once. `quantum` is the indivisible part of the work; None if the work is not
+    divided.
     """
 
     pool: str
@@ -71,11 +69,9 @@ class Variant:
     """A model on one pool: a compiled program, or the reasons why there is none (`missing`).
 
     `price(n)` returns the exact price of n executions, or raises ValueError with a sentence. `least` is the minimum
-    price of a contract. `latency` and `interval` are in seconds. `certainty` is "exact", "bound" or "measured". `load`
-    is the time in seconds to load the program onto a device, once in each window.
-
-    Variants can be combined if they have the same `takes` (inputs and evaluation items) and different values of
-    `program`. For a vote, they also need the same number of `classes`; None means no classes.
+    price of a contract. `latency`, `interval` and `load` are in seconds. `certainty` is "exact", "bound" or "measured".
+    Variants can be combined if `takes` is equal and `program` differs. A vote also needs equal numbers of `classes`;
+    None means no classes.
     """
 
     key: str
@@ -96,7 +92,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Use:
-    """The executions of a variant. `executions` are reserved, and `expected` are likely.
+    """The executions of a variant: `executions` are reserved, and `expected` are likely.
 
     `per_item` is the maximum share of items that need an execution.
     """
@@ -109,13 +105,11 @@ class Use:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A single program or a combination on one pool. It is feasible if there are no `reasons` against it.
+    """A single program or a combination on one pool, feasible if there are no `reasons` against it.
 
-    `accuracy` is a lower bound that holds together with all other bounds. `gaps` are the requirements that could be
-    relaxed, each with the value that the candidate needs. A vote has `outputs` for each program. For each program but
-    the last, a cascade has `thresholds`, `shares` (upper bounds of the shares that fall back) and `outputs` (which give
-    the confidences). `price` is the price of the executions; candidates are compared by it. `total_price` is the price
-    of the quote, which must be within the budget.
+    `accuracy` is a lower bound. `gaps` are the requirements that could be relaxed, each with the value that the
+    candidate needs. `shares` are upper bounds of the shares of items that fall back. `price` is the price of the
+    executions; candidates are compared by this price.
     """
 
     kind: str
@@ -140,7 +134,7 @@ class Candidate:
 
     @property
     def total_price(self) -> Decimal | None:
-        """The price, or the minimum price of a contract if that is higher; None if there is no price."""
+        """The price of the quote, at least the minimum price of a contract; None if there is no price."""
         return None if self.price is None else max(self.price, self.least)
 
     @property
@@ -149,25 +143,22 @@ class Candidate:
 
     @property
     def threshold(self) -> Decimal | None:
-        """The first threshold of a cascade."""
         return next(iter(self.thresholds), None)
 
     @property
     def share(self) -> Fraction | None:
-        """The upper bound of the share of items that fall back from the first program of a cascade."""
         return next(iter(self.shares), None)
 
     @property
     def output(self) -> str:
-        """The output that gives the first program's confidence."""
         return next(iter(self.outputs), "")
 
 
 @dataclass(frozen=True)
 class Change:
-    """A change that makes a candidate feasible. `candidate` is its index and `price` its price.
+    """A change that makes a candidate feasible.
 
-    `values` are the relaxed requirements.
+    `candidate` is the index of the candidate, and `price` the candidate's price. `values` are the relaxed requirements.
     """
 
     values: tuple[tuple[str, Fraction], ...]
@@ -177,7 +168,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Narrowed:
-    """Records that only `used` of the `known` programs on `pool` were combined."""
+    """A pool on which only `used` of the `known` programs were combined."""
 
     pool: str
     used: int
@@ -186,12 +177,11 @@ class Narrowed:
 
 @dataclass(frozen=True)
 class Solution:
-    """All candidates, sorted from best to worst, with the infeasible ones last.
+    """All candidates, sorted from best to worst, with infeasible candidates last.
 
-    The candidates are every variant alone and the most promising combinations. `chosen` is the index of the best
-    feasible candidate. If no candidate is feasible, `chosen` is None, and `changes` are the ways to make one feasible.
-    `examined` is the number of single programs and combinations that were compared. `bounds` is the number of bounds;
-    each is wrong with probability at most `error`.
+    `chosen` is the index of the best feasible candidate; None if no candidate is feasible. `changes` then make a
+    candidate feasible. `examined` is the number of single programs and combinations that were compared. Each of the
+    `bounds` bounds is wrong with probability at most `error`.
     """
 
     candidates: tuple[Candidate, ...]

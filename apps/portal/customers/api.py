@@ -30,7 +30,7 @@ RATE = r"^0(\.[0-9]{1,4})?$"
 
 
 class TaxIn(RequestBody):
-    """`rate` is a share: 0.19 for 19 %. It must be 0 unless the scheme is standard."""
+    """`rate` is a share: 0.19 means 19 %. `rate` must be 0 unless the scheme is `standard`."""
 
     scheme: Literal["standard", "reverse_charge", "exempt"]
     rate: str = Field("0", pattern=RATE)
@@ -45,7 +45,9 @@ class TaxOut(Schema):
 
 
 class RefundIn(RequestBody):
-    """`reference` names the bank transfer of the refund. The default `currency` is that of the price book in force."""
+    """`reference` names the bank transfer of the refund. The default `currency` is the currency of the price book in
+    force.
+    """
 
     organisation: UUID
     amount: Entered
@@ -77,7 +79,7 @@ def customer_tax_get(request: HttpRequest, pk: UUID) -> dict[str, Any]:
     summary="Set a customer's tax",
 )
 def customer_tax_set(request: HttpRequest, pk: UUID, payload: TaxIn) -> dict[str, Any]:
-    """For administrators. The change applies to the next invoices; issued invoices never change."""
+    """For administrators. The change applies to the next invoices; issued invoices do not change."""
     organisation = _organisation(pk)
     tax_set(
         organisation=organisation,
@@ -99,9 +101,9 @@ def customer_tax_set(request: HttpRequest, pk: UUID, payload: TaxIn) -> dict[str
 )
 @idempotent
 def refund_create(request: HttpRequest, payload: RefundIn) -> tuple[int, dict[str, Any]]:
-    """For administrators. The amount can be at most the customer's balance: the amount paid or credited above the amount due.
+    """For administrators. The amount can be at most what the customer has paid or been credited beyond the amount due.
 
-    Refund card payments at Stripe instead; Takt then posts them automatically.
+    Refund card payments at Stripe instead; Takt then posts the refunds automatically.
     """
     organisation, now = Organisation.objects.filter(pk=payload.organisation).first(), timezone.now()
     if organisation is None:

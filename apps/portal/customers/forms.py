@@ -32,7 +32,6 @@ class OnceForm(MoneyForm):
     key = forms.UUIDField(widget=forms.HiddenInput, initial=uuid4)
 
     def clean(self) -> dict[str, Any]:
-        """Report an error of the hidden key on the whole form."""
         values = super().clean() or {}
         if "key" in self.errors:
             self.add_error(None, "This form is incomplete. Reload the page and try again.")
@@ -52,12 +51,12 @@ class GrantForm(OnceForm):
     )
 
     def expires_at(self) -> datetime | None:
-        """Return the instant at which the credit expires; None if it does not expire."""
+        """Return the instant at which the credit expires; None if the credit does not expire."""
         day = self.cleaned_data["expires"]
         return None if day is None else datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1)
 
     def clean_expires(self) -> Any:
-        """Refuse days after the year 9998, because the next day must exist."""
+        # The next day must exist.
         day = self.cleaned_data["expires"]
         if day is not None and day.year > 9998:
             raise forms.ValidationError("Choose a day before the year 9999.")
@@ -71,7 +70,6 @@ class CreditEndForm(forms.Form):
     reason = ReasonField(help_text="Shown to the customer.")
 
     def clean(self) -> dict[str, Any]:
-        """Report errors of the hidden field on the whole form."""
         values = super().clean() or {}
         if "credit" in self.errors:
             self.add_error(None, "Choose one of the customer's credits.")
@@ -86,7 +84,7 @@ class RefundForm(OnceForm):
 
 
 class TaxForm(forms.Form):
-    """A form to set a customer's tax and the payment terms of its invoices."""
+    """A form to set a customer's tax and payment terms."""
 
     tax_scheme = forms.ChoiceField(label="Tax scheme", choices=TaxScheme.choices)
     tax_percent = forms.CharField(
@@ -98,7 +96,7 @@ class TaxForm(forms.Form):
 
     @classmethod
     def of(cls, profile: BillingProfile) -> TaxForm:
-        """Return the form with the profile's values as initial values."""
+        """Return the form, filled in with the values of the profile."""
         percent = decimal_text((profile.tax_rate * 100).normalize())
         return cls(
             initial={"tax_scheme": profile.tax_scheme, "tax_percent": percent, "payment_days": profile.payment_days}
@@ -116,8 +114,9 @@ class TaxForm(forms.Form):
 
 
 class CreditNoteForm(MoneyForm):
-    """A form to credit parts of an invoice, with an amount for each line. If all fields are empty, all remaining
-    amounts are credited.
+    """A form to credit parts of an invoice, with an amount for each line.
+
+    If all fields are empty, the whole remaining amount is credited.
     """
 
     reason = ReasonField(help_text="Printed on the credit note.")
@@ -134,7 +133,6 @@ class CreditNoteForm(MoneyForm):
                 self.fields[f"line_{line.number}"] = box
 
     def clean(self) -> dict[str, Any]:
-        """Refuse an amount of 0, which would credit nothing."""
         values = super().clean() or {}
         for line in self.lines:
             if values.get(f"line_{line.number}") == 0:
@@ -142,7 +140,7 @@ class CreditNoteForm(MoneyForm):
         return values
 
     def expected_left(self) -> Decimal | None:
-        """Return the amount that could still be credited when the page was made; None if the form does not state it."""
+        """Return the creditable amount that the page showed; None if the form states no amount."""
         left: Decimal | None = self.cleaned_data.get("left")
         return left
 

@@ -1,4 +1,4 @@
-"""Read customers with their invoices and credits, for the administrators' pages."""
+"""Read customers with their invoices and credits, for administrators."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Customer:
 
 
 def organisations_found(words: str) -> QuerySet[Organisation]:
-    """Return the organisations whose name contains `words`, sorted by name. If `words` is empty, return all organisations."""
+    """Return the organisations whose name contains `words`, sorted by name."""
     return Organisation.objects.filter(name__icontains=words.strip()).order_by("name", "pk")
 
 
@@ -66,12 +66,12 @@ def _sums(rows: Iterable[tuple[UUID, str, Any]]) -> _Sums:
 
 
 def balances_prepaid(organisation: Organisation) -> list[tuple[str, Decimal]]:
-    """Return the balance in each currency that has one. The balance is the amount paid or credited above the amount due."""
+    """Return the balance in each currency: the amount paid or credited beyond the amount due."""
     found = sorted(balances(organisation.id).items())
     return [(code, -amount) for (kind, code), amount in found if kind == AccountKind.PREPAID.value and amount]
 
 
 def refund_currencies(balances_held: list[tuple[str, Decimal]], offered: Sequence[Currency]) -> list[Currency]:
-    """Return the currencies of a refund form: those with a balance first, then the others on offer."""
+    """Return the currencies of a refund form. Currencies with a balance come first."""
     has = dict(balances_held)
     return [*(currency_of(code) for code in has), *(one for one in offered if one.code not in has)]

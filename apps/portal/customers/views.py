@@ -34,7 +34,7 @@ PER_PAGE = 25
 
 @require_GET
 def customer_list(request: HttpRequest) -> HttpResponse:
-    """List the organisations with their open amounts and remaining credits, by currency. `?q=` searches by name."""
+    """List the organisations with their open amounts and remaining credits. `?q=` searches by name."""
     platform_admin_check(request)
     words = request.GET.get("q", "")[:200].replace("\x00", "")
     page = page_of(request, organisations_found(words), ordering=("name", "pk"), size=PER_PAGE)
@@ -77,7 +77,6 @@ def customer(request: HttpRequest, pk: UUID) -> HttpResponse:
 def _customer_forms(
     request: HttpRequest, submitted: str, profile: BillingProfile, balances: list[Any], now: datetime
 ) -> dict[str, Any]:
-    """Return the forms of the page by name. Only the submitted form is bound."""
     data = {name: request.POST if submitted == name else None for name in ACTIONS}
     offered = currencies_offered(now=now)
     return {
@@ -171,7 +170,6 @@ def customer_invoice(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _invoice_action(form: CreditNoteForm | CloseForm, given: dict[str, Any]) -> str:
-    """Perform the requested action, and return the message to show."""
     reason = form.cleaned_data["reason"]
     if isinstance(form, CreditNoteForm):
         note = services.credit_note_issue(

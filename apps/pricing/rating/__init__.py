@@ -1,7 +1,6 @@
 """Compute prices: one pure function for quotes, holds, invoices and the customer's own verification.
 
-No Django, no database, no clock. The inputs are a price book, counts and terms. The outputs are steps and an exact
-amount.
+The inputs are a price book, counts and terms. No Django, no database, no clock.
 """
 
 from apps.pricing.rating.book import Currency, LateCancellation, PriceBookDocument, PriceClass

@@ -31,8 +31,8 @@ class Currency:
 class LateCancellation:
     """The cost of a late release of reserved time.
 
-    Unused work costs `share` (above 0, at most 1) of its price if its reserved time starts less than `notice_minutes`
-    after the beginning of the hour of the release.
+    Unused work costs `share` of its price if its reserved time starts less than `notice_minutes` after the beginning of
+    the hour of the release.
     """
 
     notice_minutes: int
@@ -46,12 +46,10 @@ class LateCancellation:
 class PriceClass:
     """A class of service: its price and its promises.
 
-    `surcharge` (at least 1) always applies. `discount` (at most 1) competes with other discounts; only the largest
-    applies. `unused` is the share of the price charged for work that was reserved but not used. `start_within_minutes`
-    and `finish_within_minutes` limit the reservation, counted from acceptance; None means no promise. `off_peak_only`
-    restricts the reservation to off-peak hours. If `time_of_use` is set, the price follows the factor of the tariff
-    period. A class that is not `offered` has a price but can't be bought. `late` is None if a late release costs no
-    more than an early one.
+    `surcharge` (at least 1) always applies. Of several discounts, only the largest applies. `unused` is the share of
+    the price charged for unused reserved work. `start_within_minutes` and `finish_within_minutes` are counted from
+    acceptance; None means no promise. If `time_of_use` is set, the price follows the tariff period. A class that is not
+    `offered` can't be bought.
     """
 
     name: str
@@ -90,10 +88,9 @@ class PriceClass:
 class PriceBookDocument:
     """A parsed and checked price book. Prices are per tera-operation (10^12 operations).
 
-    Optional fields: `minimum_charge` is the minimum for a month with usage. `free_tera_operations` are free every
-    month. `commitment_days` is the term of each commitment. `missed_guarantee` is the share of the price that is
-    credited for missed guaranteed work. `contract_minimum` is the minimum price of a contract. A class has one minimum
-    of operations per cycle, or one for each precision.
+    `minimum_charge` is the minimum for a month with usage, and `contract_minimum` the minimum price of a contract.
+    `commitment_days` is the term of each commitment. `missed_guarantee` is the share of the price that is credited for
+    missed guaranteed work.
     """
 
     version: int
@@ -153,7 +150,7 @@ class PriceBookDocument:
         return self.commitments[name]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the whole document with decimals as text. `book_from_json` makes an equal book from it."""
+        """Return the whole document with decimals as text."""
         document: dict[str, Any] = {
             "format": FORMAT,
             "version": self.version,
@@ -187,5 +184,5 @@ class PriceBookDocument:
 
     @cached_property
     def digest(self) -> str:
-        """The SHA-256 of the canonical document. It does not depend on whitespace, key order or trailing zeros."""
+        """The SHA-256 of the canonical document."""
         return digest_of(self.to_json())

@@ -1,4 +1,4 @@
-"""Check the inputs of the rating function, and the amount that it computes."""
+"""Checks on the inputs and the result of the rating function."""
 
 from __future__ import annotations
 

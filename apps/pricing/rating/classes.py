@@ -11,11 +11,7 @@ STANDARD = "standard"
 
 
 def classes_ordered(book: PriceBookDocument) -> list[PriceClass]:
-    """Return all classes in display order.
-
-    Offered classes come before the others. In both groups, classes at the list price come first; the rest follow from
-    expensive to cheap.
-    """
+    """Return all classes in display order. Offered classes come first."""
 
     def place(item: PriceClass) -> tuple[bool, bool, Decimal, str]:
         factor = _factor(item)
@@ -25,12 +21,12 @@ def classes_ordered(book: PriceBookDocument) -> list[PriceClass]:
 
 
 def classes_offered(book: PriceBookDocument) -> list[PriceClass]:
-    """Return the classes that can be bought, in display order. A checked book has at least one."""
+    """Return the classes that can be bought, in display order."""
     return [one for one in classes_ordered(book) if one.offered]
 
 
 def classes_plannable(book: PriceBookDocument) -> list[PriceClass]:
-    """Return the offered classes that run at any hour, in display order. Plans use only these classes."""
+    """Return the offered classes that run at any hour, in display order."""
     return [one for one in classes_offered(book) if not one.off_peak_only]
 
 
@@ -47,9 +43,9 @@ def _factor(item: PriceClass) -> Decimal:
 
 
 def class_default(book: PriceBookDocument) -> str:
-    """Return the name of the class that applies if a request names none.
+    """Return the name of the default class.
 
-    Only offered classes count. Classes that run at any hour take precedence, then `standard`, then display order.
+    Among the offered classes, those that run at any hour take precedence, then `standard`, then display order.
     """
     offered = classes_plannable(book) or classes_offered(book)
     return next((one.name for one in offered if one.name == STANDARD), offered[0].name)

@@ -1,8 +1,4 @@
-"""Decimal arithmetic that is exact or fails; it never rounds.
-
-Python's default context silently rounds operations x price to 28 digits. This context has 120 digits and raises an
-error for inexact results.
-"""
+"""Decimal arithmetic that is exact or fails, but never rounds."""
 
 from __future__ import annotations
 
@@ -40,10 +36,7 @@ _PLAIN = re.compile(r"-?[0-9]{1,60}(\.[0-9]{1,60})?")  # \d would take the digit
 
 
 def decimal_of(text: object, *, places: int) -> Decimal:
-    """Parse plain decimal text ("0.0080") with at most `places` decimal places.
-
-    Raises ValueError with a sentence. Floats, exponents and NaN are refused.
-    """
+    """Parse plain decimal text ("0.0080") with at most `places` decimal places. Raises ValueError for any other input."""
     if not isinstance(text, str) or not _PLAIN.fullmatch(text):
         raise ValueError(f'{text!r} is not a plain decimal in quotes such as "0.60"')
     value = Decimal(text)
@@ -53,7 +46,7 @@ def decimal_of(text: object, *, places: int) -> Decimal:
 
 
 def multiply(left: Decimal, right: Decimal | int) -> Decimal:
-    """Return the exact product. Raises decimal.Inexact instead of rounding."""
+    """Return the exact product. Raises decimal.Inexact if the product would have to be rounded."""
     return CONTEXT.multiply(left, Decimal(right) if isinstance(right, int) else right)
 
 
@@ -63,7 +56,7 @@ def subtract(left: Decimal, right: Decimal) -> Decimal:
 
 
 def exact_sum(values: Iterable[Decimal]) -> Decimal:
-    """Return the exact sum (0 for no values)."""
+    """Return the exact sum; 0 for no values."""
     total = Decimal(0)
     for value in values:
         total = CONTEXT.add(total, value)
@@ -81,7 +74,7 @@ def decimal_text(value: Decimal) -> str:
 
 
 def amount_text(value: Decimal, *, exponent: int) -> str:
-    """Return an exact amount as text, with commas between thousands and at least `exponent` decimal places; never rounded."""
+    """Return an exact amount as text, with commas between thousands and at least `exponent` decimal places."""
     text = decimal_text(value)
     sign, text = ("-", text[1:]) if text.startswith("-") else ("", text)
     whole, _, fraction = text.partition(".")
@@ -90,7 +83,7 @@ def amount_text(value: Decimal, *, exponent: int) -> str:
 
 
 def canonical_json(document: Any) -> str:
-    """Return the canonical text of a document: sorted keys, no spaces. Floats are refused; their text is not unique."""
+    """Return the canonical JSON of a document: sorted keys, no spaces. Floats are refused."""
     _refuse_floats(document)
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 

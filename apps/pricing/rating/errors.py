@@ -1,4 +1,4 @@
-"""Errors of the rating function. Each message says how to correct the error."""
+"""Errors of the rating function. Each message says what to do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ class RatingError(ValueError):
 
 
 class BookError(RatingError):
-    """Raised if a price book can't be used. `problems` lists every fault with its place."""
+    """Raised if a price book can't be used. `problems` lists every fault with its path."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("The price book cannot be used: " + "; ".join(problems) + ".")
@@ -16,7 +16,7 @@ class BookError(RatingError):
 
 
 class NotPriced(RatingError):
-    """Raised if the book lacks a price. `missing` names the price."""
+    """Raised if the book lacks a price. `missing` names the missing price."""
 
     def __init__(self, missing: str) -> None:
         super().__init__(f"Not priced: {missing}.")

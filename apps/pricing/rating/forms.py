@@ -1,4 +1,4 @@
-"""Price each form of contract (G11), and apply the monthly rules. Thin wrappers around the rating function."""
+"""Prices for each form of contract (G11), and the monthly rules."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def rate_quota(
 ) -> Rating:
     """Price a quota of billed operations for any program. `terms.form` must be "quota".
 
-    Used work is rated with the same terms by `rate`; its billed operations count against the quota. If `unused` is set,
-    the unused operations are priced. If `late` is set too, the amount is the additional charge for their late release.
+    If `unused` is set, price the unused operations. If `late` is set too, price the additional charge for their late
+    release.
     """
     if terms.form != QUOTA:
         raise RatingError(f"The contract form {terms.form!r} has executions, not a quota of operations.")
@@ -41,27 +41,21 @@ def rate_quota(
 
 
 def rate_schedule(*, book: PriceBookDocument, counts: Counts, terms: Terms) -> Rating:
-    """Price the whole volume of a contract with a schedule (spread or interval), as if all of it were used.
-
-    This is the amount to hold.
-    """
+    """Price the whole volume of a contract with a schedule. This price is the amount to hold."""
     if terms.schedule is None:
         raise RatingError(f"The contract form {terms.form!r} needs a schedule.")
     return rate(book=book, counts=counts, executions=terms.schedule.executions, terms=terms)
 
 
 def both_ends(book: PriceBookDocument, rating: Rating) -> tuple[Rating, Rating]:
-    """Return the price of a contract's volume if none of it is used, and the price if all of it is used."""
+    """Return the price of a contract if none of its volume is used, and the price if all of its volume is used."""
     terms, counts, executions = replace(rating.terms, served=""), rating.counts, rating.executions
     least = rate(book=book, counts=counts, executions=executions, terms=terms, unused=True)
     return least, rate(book=book, counts=counts, executions=executions, terms=terms)
 
 
 def rate_bought(book: PriceBookDocument, rating: Rating) -> Rating:
-    """Price used work on the terms on which it was bought: class, agreed hours and worst case.
-
-    The used work may cost less than this price; `reductions` gives the reasons.
-    """
+    """Return the price of used work on the terms on which the work was bought."""
     terms = replace(rating.terms, served="")
     return rate(book=book, counts=rating.counts, executions=rating.executions, terms=terms)
 
@@ -70,7 +64,7 @@ def rate_bought(book: PriceBookDocument, rating: Rating) -> Rating:
 class Reduction:
     """A reason why used work cost less than on the terms on which it was bought, and the difference.
 
-    `name` is `measured` (measured counts), `hours` (cheaper hours) or `served` (the class served).
+    `name` is `measured` (measured counts), `hours` (cheaper hours) or `served` (another class was served).
     """
 
     name: str
@@ -78,7 +72,10 @@ class Reduction:
 
 
 def reductions(book: PriceBookDocument, rating: Rating) -> list[Reduction]:
-    """Return the reasons why used work cost less than `rate_bought` returns, in order. The amounts sum to the difference."""
+    """Return the reasons why used work cost less than `rate_bought` returns.
+
+    The amounts of the reasons sum to the difference.
+    """
     if rating.unused or rating.missed:
         return []
     kept = replace(rating.terms, served="")
@@ -102,8 +99,7 @@ def reductions(book: PriceBookDocument, rating: Rating) -> list[Reduction]:
 def tariff_bound(book: PriceBookDocument, klass: str, start: datetime, end: datetime) -> datetime | None:
     """Return the instant in [start, end) that determines a contract's tariff.
 
-    If the class is off-peak only, return the first off-peak instant; None if there is no off-peak hour. If the price
-    follows the hours, return the start of the most expensive hours. Otherwise, return `start`.
+    Return None if the class is off-peak only and there is no off-peak hour.
     """
     price_class = book.price_class(klass)
     if price_class.off_peak_only:
@@ -117,8 +113,7 @@ def tariff_parts(
 ) -> tuple[TariffPart, ...]:
     """Split a lease between executions where the tariff period changes.
 
-    Execution k starts exactly at start + k * `seconds` of device time. It belongs to the hour of its first cycle and is
-    never split.
+    Execution k starts at start + k * `seconds` of device time, and belongs to the hour of its first cycle.
     """
     if executions < 1 or seconds < 0:
         raise RatingError("A lease must have at least one execution and a duration of at least 0 seconds.")
@@ -146,11 +141,10 @@ def rate_lease(
     seconds: Fraction,
     measured: Counts | None = None,
 ) -> Rating:
-    """Price a lease whose executions start at `start` and follow each other every `seconds` of device time.
+    """Price a lease whose executions follow each other every `seconds` of device time.
 
-    If the price of the class follows the hours, each execution is charged at the price of the hour of its first cycle.
-    An execution never costs more than the agreed price. `measured` is the lease's total counts, used if the terms
-    charge measured counts.
+    If the price follows the hours, each execution is charged at the hour of its first cycle. An execution never costs
+    more than the agreed price. `measured` is the lease's total counts.
     """
     by_lease = [measured] if terms.measured and measured is not None else None
     periods: dict[str, int] | None = None
@@ -162,10 +156,7 @@ def rate_lease(
 
 
 def group_key(rating: Rating) -> str:
-    """Return a key that is equal for all ratings that can share a line.
-
-    Such ratings have the same counts, book, terms and kind.
-    """
+    """Return a key that is equal for all ratings that can share a line."""
     key = [
         rating.book_digest,
         rating.counts.to_json(),
@@ -212,7 +203,6 @@ def _check_mergeable(ratings: Sequence[Rating]) -> None:
 
 
 def _periods_sum(ratings: Sequence[Rating]) -> dict[str, int]:
-    """Return the number of executions in each period, summed over all ratings."""
     periods: dict[str, int] = {}
     for item in ratings:
         for name, count in (item.periods or {}).items():
@@ -221,7 +211,6 @@ def _periods_sum(ratings: Sequence[Rating]) -> dict[str, int]:
 
 
 def _minimum_alone(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating:
-    """Recompute the charge for a contract's minimum. Raises RatingError if it is charged more than once."""
     first = ratings[0]
     again = rate_contract_minimum(book=book, charged=first.charged or Decimal(0), terms=first.terms)
     if len(ratings) > 1 or again.amount != first.amount:
@@ -233,7 +222,7 @@ def _minimum_alone(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating
 
 @dataclass(frozen=True)
 class FreeShare:
-    """The free operations of the rating at `index`. `amount` is their value, a positive number."""
+    """The free operations of the rating at `index`. `amount` is the value of the free operations."""
 
     index: int
     operations: int
@@ -241,10 +230,9 @@ class FreeShare:
 
 
 def free_tier(book: PriceBookDocument, ratings: Sequence[Rating], *, taken: int = 0) -> list[FreeShare]:
-    """Return the month's free operations under version 1 of the rules. `taken` is the number already granted.
+    """Return the month's free operations under version 1 of the rules.
 
-    The free operations are granted to used work in order. The value of an operation is the exact price at which its
-    part was rated.
+    Free operations are granted to used work in order. `taken` is the number already granted.
     """
     left = int(CONTEXT.scaleb(book.free_tera_operations, TERA)) - taken
     found: list[FreeShare] = []
@@ -263,12 +251,12 @@ def free_tier(book: PriceBookDocument, ratings: Sequence[Rating], *, taken: int 
 
 
 def minimum_topup(book: PriceBookDocument, net: Decimal) -> Decimal:
-    """Return the amount by which a month's usage (`net`) falls short of the minimum charge; 0 if the minimum is reached."""
+    """Return the amount by which a month's usage falls short of the minimum charge; 0 if there is no shortfall."""
     return max(subtract(book.minimum_charge, net), Decimal(0))
 
 
 def commitment_for(book: PriceBookDocument, days: int) -> str:
-    """Return the commitment with the lowest factor among those with a term of at most `days` days; "none" if there is none."""
+    """Return the cheapest commitment with a term of at most `days` days; "none" if there is none."""
     fitting = [name for name, length in book.commitment_days.items() if length <= days]
     return min(fitting, key=lambda name: (book.commitments[name], name), default=NO_COMMITMENT)
 
