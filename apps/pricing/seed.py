@@ -1,4 +1,4 @@
-"""Publish the price book that ships with the product, or announce the next shipped price book."""
+"""Publish or announce the price books that ship with the product."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def shipped(version: int) -> dict[str, Any]:
 
 
 def host_measured() -> Measured:
-    """Return the latest host measurement, with the price that it implies."""
+    """Return the latest host measurement, with the price derived from it."""
     return measured_price(derivation(), json.loads((BOOKS / "host-measured.json").read_text()))
 
 

@@ -14,7 +14,9 @@ from apps.pricing.rating import BookError, PriceBookDocument, book_from_text
 
 
 class Difference(NamedTuple):
-    """A place at which two books differ, and its value in each book; None if a book has no value there."""
+    """A difference between two price books: its place, and the value in each book (None if the book has no value
+    there).
+    """
 
     place: str
     before: str | None
@@ -22,7 +24,7 @@ class Difference(NamedTuple):
 
 
 def book_in_force(*, at: datetime) -> PriceBook:
-    """Return the book in force at an instant. Raises Problem if there is none."""
+    """Return the price book in force at an instant. Raises Problem if there is none."""
     book = PriceBook.objects.filter(effective__contains=at).first()
     if book is None:
         detail = f"No price book is in force at {at:%Y-%m-%d %H:%M} UTC; ask the administrator to publish one."
@@ -41,7 +43,7 @@ def book_of_digest(digest: str) -> PriceBookDocument:
 
 
 def books_of_digests(digests: Iterable[str]) -> dict[str, PriceBookDocument]:
-    """Return the parsed books with these digests, keyed by digest. Raises PriceBook.DoesNotExist if one is missing."""
+    """Return the parsed books by digest. Raises PriceBook.DoesNotExist if a book is missing."""
     wanted = set(digests)
     found = {book.digest: document_of(book) for book in PriceBook.objects.filter(digest__in=wanted)} if wanted else {}
     if found.keys() != wanted:
@@ -50,7 +52,7 @@ def books_of_digests(digests: Iterable[str]) -> dict[str, PriceBookDocument]:
 
 
 def document_of(book: PriceBook) -> PriceBookDocument:
-    """Return the parsed document of a book. Raises Problem if the stored document differs from the published one."""
+    """Return the parsed document of a book. Raises Problem if the stored document differs from the published document."""
     altered, parsed = _looked_into(book)
     if altered or parsed is None:
         raise Problem(
@@ -64,14 +66,11 @@ def document_of(book: PriceBook) -> PriceBookDocument:
 
 
 def book_alterations(book: PriceBook) -> list[str]:
-    """Return a sentence for each difference between the stored book and the published one. The list is normally empty."""
+    """Return a sentence for each difference between the stored book and the published book."""
     return list(_looked_into(book)[0])
 
 
 def _looked_into(book: PriceBook) -> tuple[tuple[str, ...], PriceBookDocument | None]:
-    """Return the differences from the published book, and the parsed document (None if it cannot be parsed). Results
-    are cached by the stored text.
-    """
     text = json.dumps(book.document, sort_keys=True)
     return _judged(text, book.digest, book.version, book.currency)
 
@@ -91,16 +90,13 @@ def _judged(text: str, digest: str, version: int, currency: str) -> tuple[tuple[
 
 
 def book_differences(before: PriceBook, after: PriceBook) -> list[Difference]:
-    """Return every place at which the later book differs from the earlier one, in the order of the places."""
+    """Return the differences between two books, sorted by place."""
     old, new = _flat(before.document), _flat(after.document)
     places = sorted(old.keys() | new.keys())
     return [Difference(at, old.get(at), new.get(at)) for at in places if old.get(at) != new.get(at)]
 
 
 def _flat(value: Any, place: str = "") -> dict[str, str]:
-    """Map the path of every leaf of a document to the leaf as JSON text. A list of integers (a row of hours) is one
-    leaf.
-    """
     if isinstance(value, dict):
         items = [(f"{place}.{key}" if place else str(key), item) for key, item in value.items()]
     elif isinstance(value, list) and not all(isinstance(item, int) for item in value):

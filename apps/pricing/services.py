@@ -1,4 +1,4 @@
-"""Publish price books. Prices change only when a new book is published."""
+"""Publish price books."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ CLASS_NAME_MAX = 20  # as quotes, contracts and usage store it; books published 
 def pricebook_publish(
     *, document: Any, effective_from: datetime, now: datetime, actor: User | None = None
 ) -> PriceBook:
-    """Publish the next price book. The previous book ends when the new one starts.
+    """Publish the next price book. The previous book ends when the new book starts.
 
     Raises Problem if the document is faulty, the version is not the next one, the start is not after the last book's
-    start, or the notice period is shorter than the last book promised.
+    start, or the notice period is too short.
     """
     book = book_checked(document)
     last = PriceBook.objects.select_for_update().order_by("-version").first()
@@ -50,7 +50,9 @@ def pricebook_publish(
 
 
 def pricebook_preview(*, document: Any, effective_from: datetime, now: datetime) -> PriceBook:
-    """Return the book as it would be published, without storing it. Raises Problem if it cannot be published."""
+    """Return the book as it would be published, without storing the book. Raises Problem if the book cannot be
+    published.
+    """
     book = book_checked(document)
     last = PriceBook.objects.order_by("-version").first()
     if last is not None:
@@ -59,9 +61,7 @@ def pricebook_preview(*, document: Any, effective_from: datetime, now: datetime)
 
 
 def book_checked(document: Any) -> PriceBookDocument:
-    """Parse a document and check its currency against ISO 4217. Raises Problem, whose `errors` list every fault and its
-    place.
-    """
+    """Parse a price book document and check its currency against ISO 4217. Raises Problem with every fault."""
     try:
         book = book_from_json(document, currencies=PLACES)
         long = [name for name in book.classes if len(name) > CLASS_NAME_MAX]

@@ -1,4 +1,4 @@
-"""Pages of the price book in force, the next price book, and the differences between books."""
+"""Pages that show price books and the differences between them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from apps.pricing.selectors import book_in_force, book_next, document_of
 @require_GET
 @login_not_required
 def book(request: HttpRequest) -> HttpResponse:
-    """Show the current prices with worked examples. The page is public; only signed-in users see older books."""
+    """Show the current prices with worked examples. The page is public."""
     now = timezone.now()
     zone = _zone(request)
     current = book_in_force(at=now)
@@ -87,7 +87,7 @@ def compare(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def book_json(request: HttpRequest, version: int) -> HttpResponse:
-    """Return the book's document as a JSON file for `takt verify`."""
+    """Return the book's document as a JSON file."""
     found = PriceBook.objects.filter(version=version).first() if version < 2**31 else None
     if found is None:
         raise Http404
@@ -112,7 +112,6 @@ def _price_rows(document: PriceBookDocument) -> list[dict[str, Any]]:
 
 
 def _zone(request: HttpRequest) -> str:
-    """Return the organisation's time zone; UTC if the user has no organisation."""
     if not request.user.is_authenticated:
         return "UTC"
     current = principal_get(request).current

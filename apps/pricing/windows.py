@@ -1,4 +1,4 @@
-"""A contract's period, and the times in it at which work may run. The module uses neither Django nor a clock."""
+"""Compute when the work of a contract may run. The module uses neither Django nor a clock."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Window(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """The times at which work may run: within [not_before, not_after) and, unless `allowed` is None, within the
-    `allowed` intervals.
+    """The times at which work may run: [not_before, not_after), restricted to the `allowed` intervals unless `allowed`
+    is None.
     """
 
     not_before: datetime
@@ -34,9 +34,7 @@ class Limits(NamedTuple):
 def limits_of(
     *, book: PriceBookDocument, price_class: PriceClass, window: Window, duration: Fraction, now: datetime
 ) -> Limits:
-    """Return the limits that a class sets at `now` for work of `duration` seconds. The start and end of the window
-    always apply.
-    """
+    """Return the limits that a class sets at `now` for work of `duration` seconds."""
     begin, end = max(window.start, now), window.end
     if price_class.start_within_minutes is not None:
         latest_start = begin + timedelta(minutes=price_class.start_within_minutes)

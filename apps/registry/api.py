@@ -180,8 +180,8 @@ def upload_get(request: HttpRequest, pk: UUID) -> Upload:
 
 @router.put("/uploads/{uuid:pk}/chunks/{int:offset}", auth=BUILD, response=UploadOut, summary="Send the next piece")
 def upload_chunk(request: HttpRequest, pk: UUID, offset: int) -> Upload:
-    """Store the chunk in the request body. The header `Upload-Chunk-SHA256` may state its digest. Repeating a chunk has
-    no effect.
+    """Store the chunk in the request body. The header `Upload-Chunk-SHA256` may state the chunk's digest. Repeating a
+    chunk has no effect.
     """
     upload = _upload(request, pk)
     limit = int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
@@ -215,8 +215,8 @@ def upload_complete(
     """Queue the file for its check. Returns 202 until the check ends. Repeat the call after the number of seconds in
     the header Retry-After.
 
-    After the check, the same call returns 201 with the new version, 200 with the existing version if the organisation
-    already has the same file, or 422 with every fault of the file.
+    After the check, the call returns 201 with the new version, 200 with the existing version if the organisation
+    already has the file, or 422 with every fault.
     """
     upload = services.upload_complete(
         organisation=_upload(request, pk).organisation,
@@ -335,8 +335,8 @@ def data_set_add(
     seed: Form[int] = 1,
     choose_percent: Form[int] = 33,
 ) -> tuple[int, DataSet]:
-    """Store a labelled data set from a .npz file. The file holds the array `labels` and one array for each input of the
-    model, with the items along the first axis. Returns 200 if the data set is already stored.
+    """Store a labelled data set from a .npz file with the array `labels` and one array for each model input. Items lie
+    along the first axis. Returns 200 if the data set is already stored.
     """
     row, is_new = services.dataset_add(
         organisation=organisation_get(request, roles=ENGINEERING),

@@ -1,8 +1,7 @@
 """The upper tail of a binomial distribution in double precision.
 
-It comes from SciPy if SciPy is installed; otherwise it is summed term by term, because the `takt` command runs with
-NumPy alone. The two methods differ far less than the margin within which `confidence` uses exact integers, so either
-gives the same bounds.
+SciPy computes the tail if SciPy is installed. Otherwise, the tail is summed term by term, because the `takt` command
+runs with NumPy alone.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def share_at(successes: int, trials: int, error: float) -> float:
 
 
 def tail_summed(successes: int, trials: int, share: float) -> float:
-    """Return the tail as the sum of its terms, each computed from its logarithm."""
+    """Compute the tail term by term, without SciPy."""
     if share <= 0 or share >= 1:
         return float(share >= 1)
     counts = np.arange(successes, trials + 1)
@@ -46,9 +45,7 @@ def tail_summed(successes: int, trials: int, share: float) -> float:
 
 
 def share_halved(successes: int, trials: int, error: float) -> float:
-    """Find the success probability at which the tail equals `error` by bisection. The tail increases with the
-    probability.
-    """
+    """Find, by bisection, the success probability at which the tail equals `error`."""
     low, high = 0.0, 1.0
     for _ in range(HALVINGS):
         middle = (low + high) / 2
@@ -58,7 +55,6 @@ def share_halved(successes: int, trials: int, error: float) -> float:
 
 @lru_cache(maxsize=4)
 def _coefficients(trials: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return log C(trials, i) for i from 0 to `trials`; the shape is (trials + 1,)."""
     logs = np.array([lgamma(i + 1) for i in range(trials + 1)])
     found: np.ndarray[Any, np.dtype[np.float64]] = logs[-1] - logs - logs[::-1]
     return found

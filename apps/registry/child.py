@@ -1,8 +1,7 @@
 """Run code on untrusted input in a child process with limits on memory, CPU time, wall time and file size.
 
-The child is a module of this project, started with `python -m`. It receives no secrets of the server, not even the
-address of the database, of Redis or of the storage. It works in a temporary folder and limits itself before it imports
-any parser. It writes its answer as one JSON object to `answer.json` in that folder.
+The child is a module of this project. The child receives no secrets, works in a temporary folder, and sets its limits
+before it imports any parser.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ LEFT_BEHIND_SECONDS = 3600
 
 @dataclass(frozen=True)
 class Limits:
-    """A child's limits: address space in bytes, CPU time and wall time in seconds, and file size in bytes."""
+    """The limits of a child: address space in bytes, CPU time and wall time in seconds, and file size in bytes."""
 
     memory: int
     cpu: int
@@ -42,8 +41,8 @@ class Limits:
 
 
 class ChildFailed(Exception):
-    """Raised if the child returned no answer. `reason` is "memory", "time", "killed" or "defect". `stderr` is only for
-    our log. If `is_wall` is True, the child ran out of wall time. On a busy machine, the file may not be at fault.
+    """Raised if the child returned no answer. `reason` is "memory", "time", "killed" or "defect". `is_wall` is True if
+    the child ran out of wall time.
     """
 
     def __init__(self, reason: str, stderr: str = "", *, is_wall: bool = False) -> None:
@@ -52,9 +51,7 @@ class ChildFailed(Exception):
 
 
 def limit_self(limits: Limits) -> None:
-    """Set the limits of this process. A child must call this function first, so that the limits apply to everything
-    after it. The child is also killed when its parent dies.
-    """
+    """Set the limits of this process. A child must call this function first."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     resource.setrlimit(resource.RLIMIT_AS, (limits.memory, limits.memory))
     resource.setrlimit(resource.RLIMIT_CPU, (limits.cpu, limits.cpu + 1))
@@ -63,9 +60,7 @@ def limit_self(limits: Limits) -> None:
 
 
 def child_main(work: Callable[[Path, dict[str, Any]], dict[str, Any]]) -> None:
-    """Set the limits, run `work(folder, request)` and write its answer. This is the main function of a child; the
-    folder is the first command-line argument.
-    """
+    """Set the limits, run `work(folder, request)` and write the answer. The folder is the first command-line argument."""
     folder = Path(sys.argv[1])
     request = json.loads((folder / "request.json").read_text())
     limit_self(Limits(**request["limits"]))
@@ -84,7 +79,7 @@ BEAT_SECONDS = 5.0
 
 
 class Child:
-    """A running child; it shares `folder` with its parent until the context ends."""
+    """A running child process, which shares `folder` with its parent."""
 
     def __init__(self, folder: Path, process: subprocess.Popen[bytes], deadline: float) -> None:
         self.folder, self.process, self.deadline = folder, process, deadline
@@ -98,7 +93,7 @@ class Child:
         return False
 
     def wait(self, beat: Callable[[], None]) -> dict[str, Any]:
-        """Wait for the child's answer and call `beat` every few seconds. Raises ChildFailed if there is no answer."""
+        """Wait for the child's answer, calling `beat` every few seconds. Raises ChildFailed if there is no answer."""
         while not self.poll():
             left = max(0.0, self.deadline - time.monotonic())
             with suppress(subprocess.TimeoutExpired):
@@ -155,13 +150,15 @@ def child_start(module: str, *, request: dict[str, Any], files: dict[str, bytes]
 def child_run(
     module: str, *, request: dict[str, Any], files: dict[str, bytes], limits: Limits, beat: Callable[[], None]
 ) -> dict[str, Any]:
-    """Start a child, wait for its answer, and call `beat` every few seconds. Raises ChildFailed if there is no answer."""
+    """Start a child and wait for its answer, calling `beat` every few seconds. Raises ChildFailed if there is no
+    answer.
+    """
     with child_start(module, request=request, files=files, limits=limits) as child:
         return child.wait(beat)
 
 
 def folders_sweep() -> int:
-    """Remove folders that children left behind more than an hour ago; return how many were removed."""
+    """Remove folders that children left behind more than an hour ago. Return the number of removed folders."""
     old = time.time() - LEFT_BEHIND_SECONDS
     found = [path for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*") if path.stat().st_mtime < old]
     for path in found:
@@ -170,7 +167,7 @@ def folders_sweep() -> int:
 
 
 def _disk_check(folder: Path) -> None:
-    """Raise Unavailable if the folder's disk is full. In that case, neither the file nor the child is at fault."""
+    # A full disk is not the fault of the file or of the child.
     from django.conf import settings  # here, since the child itself imports this module and knows no Django
 
     from apps.accounts.outages import Unavailable
@@ -181,6 +178,5 @@ def _disk_check(folder: Path) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Return a minimal environment: the search paths and a limit of one thread, because limits apply to each process."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     return {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", **threads}

@@ -1,7 +1,7 @@
-"""Exact (Clopper-Pearson) confidence bounds of a proportion. The module does not use Django.
+"""Exact (Clopper-Pearson) confidence bounds of a proportion.
 
-A bound is a multiple of 1/10^6. It is rounded away from the observed proportion, so the printed bound holds. Exact
-integers are used only where the binomial tail, computed in double precision, is too close to the error to decide.
+A bound is a multiple of 1/10^6, rounded away from the observed proportion. Exact integers are used where double
+precision cannot decide.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ CLEAR = 1e-7
 
 
 def lower_bound(successes: int, trials: int, error: Fraction = Fraction(1, 20)) -> Fraction:
-    """Return the one-sided lower bound: the largest proportion p on the grid with P(at least `successes` of `trials` |
-    p) <= error. Return 0 if there are no successes.
+    """Return the one-sided lower bound. The true proportion is lower with probability at most `error`.
 
-    The true proportion is lower with probability at most `error`. Raises ValueError for impossible counts.
+    The bound is 0 if there are no successes. Raises ValueError for impossible counts.
     """
     _check(successes, trials, error)
     return Fraction(_lower(successes, trials, error), GRID)
@@ -28,9 +27,6 @@ def lower_bound(successes: int, trials: int, error: Fraction = Fraction(1, 20)) 
 
 @lru_cache(maxsize=100_000)
 def _lower(successes: int, trials: int, error: Fraction) -> int:
-    """Return the bound in grid steps. The tail increases with the proportion, so it would exceed the error at the next
-    step.
-    """
     if successes == 0:
         return 0
     found = min(int(binomial.share_at(successes, trials, float(error)) * GRID), GRID - 1)
@@ -42,7 +38,6 @@ def _lower(successes: int, trials: int, error: Fraction) -> int:
 
 
 def _holds(successes: int, trials: int, p: int, error: Fraction) -> bool:
-    """Return whether P(X >= successes) <= error, where X is binomial with success probability p/10^6."""
     tail, most = binomial.tail(successes, trials, p / GRID), float(error)
     if abs(tail - most) > CLEAR * most:
         return tail < most
@@ -50,9 +45,7 @@ def _holds(successes: int, trials: int, p: int, error: Fraction) -> bool:
 
 
 def successes_needed(share: Fraction, trials: int, error: Fraction = Fraction(1, 20)) -> int | None:
-    """Return the smallest number of successes in `trials` trials whose lower bound is at least `share`; None if no
-    number is large enough.
-    """
+    """Return the smallest number of successes whose lower bound is at least `share`; None if no number is large enough."""
     _check(trials, trials, error)
     if lower_bound(trials, trials, error) < share:
         return None
@@ -69,9 +62,6 @@ def upper_bound(successes: int, trials: int, error: Fraction = Fraction(1, 20)) 
 
 
 def _tail_at_most(successes: int, trials: int, p: int, error: Fraction) -> bool:
-    """Decide P(X >= successes) <= error in exact integers, where X is binomial with success probability p/10^6. The
-    shorter tail is summed.
-    """
     q = GRID - p
     whole: int = GRID**trials
     if trials - successes < successes:
@@ -82,9 +72,6 @@ def _tail_at_most(successes: int, trials: int, p: int, error: Fraction) -> bool:
 
 
 def _first_terms(trials: int, count: int, p: int, q: int) -> int:
-    """Return the sum of C(trials, i) p^i q^(trials - i) over i < count. Each term is computed exactly from the previous
-    term.
-    """
     term: int = q**trials
     total = 0
     for i in range(count):

@@ -1,8 +1,6 @@
-"""Labelled data sets: checked, identified by a digest, and split by a seed. The module uses only NumPy and bytes, not
-Django.
+"""Read, check and split labelled data sets.
 
-One part of the items is used to choose thresholds and models. The other part proves the promised accuracy and is never
-used for a choice.
+One part of the items is for choosing thresholds and models. The other part proves the promised accuracy.
 """
 
 from __future__ import annotations
@@ -26,8 +24,8 @@ ZIP_MAGIC = b"PK"
 
 @dataclass(frozen=True)
 class Labelled:
-    """A labelled data set. `inputs` maps each name to an array [items, *shape]. `labels` are integers [items] or
-    [items, positions]; None if the items have no labels.
+    """A labelled data set. `inputs` maps each name to an array [items, *shape]. `labels` are integers of shape [items]
+    or [items, positions]; None if the items have no labels.
     """
 
     inputs: dict[str, Array]
@@ -50,7 +48,9 @@ class Split(NamedTuple):
 
 
 def labelled_read(file: BinaryIO, limits: Limits) -> Labelled:
-    """Read a data set from a .npz file with one array per input, and `labels`. Raises InputError with every fault."""
+    """Read a data set from a .npz file with one array per input and the array `labels`. Raises InputError with every
+    fault.
+    """
     head = file.read(len(ZIP_MAGIC))
     file.seek(0)
     if head and head != ZIP_MAGIC:
@@ -61,7 +61,7 @@ def labelled_read(file: BinaryIO, limits: Limits) -> Labelled:
 
 
 def labelled_check(arrays: Mapping[str, Array]) -> Labelled:
-    """Check that the arrays form a data set. Raises InputError with a sentence for each fault."""
+    """Check that the arrays form a data set, and return the data set. Raises InputError with every fault."""
     inputs = {name: array for name, array in sorted(arrays.items()) if name != LABELS}
     if not inputs:
         raise InputError(
@@ -94,11 +94,9 @@ def split_digest(digest: str, seed: int, choose: int) -> str:
 
 
 def split(items: int, *, seed: int, choose: int) -> Split:
-    """Split the items: `choose` items are for choosing, and the others prove the accuracy. The split depends only on
-    the number of items, the seed and `choose`.
+    """Split the items: `choose` items are for choosing, and the others prove the accuracy.
 
-    The items are ordered by SHA-256 over seed and item number, so any program can reproduce the split. Raises
-    ValueError unless each part has an item.
+    The items are ordered by SHA-256 over seed and item number. Raises ValueError if a part would be empty.
     """
     if not 0 < choose < items:
         raise ValueError(f"{choose} of {items} items leave a part without any.")
@@ -130,10 +128,9 @@ def _value_problems(what: str, array: Array) -> list[str]:
 
 
 def labels_read(file: BinaryIO, limits: Limits, *, items: int) -> Array:
-    """Read labels that are sent after the answers. Return integers of shape [items] or [items, positions].
+    """Return labels as integers of shape [items] or [items, positions]. Raises InputError if the labels are invalid.
 
-    The file is a .npz file with `labels`, a .npy file, or text with one line per item. All labels may belong to one
-    class. Raises InputError.
+    The file is a .npz file with the array `labels`, a .npy file, or text with one line per item.
     """
     head = file.read(len(ZIP_MAGIC))
     file.seek(0)
@@ -161,9 +158,6 @@ def _labels_array(file: BinaryIO, limits: Limits, *, is_npz: bool, is_npy: bool)
 
 
 def _labels_text(data: bytes) -> Array:
-    """Read text with one item per line; commas separate the labels of its positions. A first line without digits is a
-    header.
-    """
     rows = [_label_row(number, line) for number, line in enumerate(_label_lines(data))]
     if not rows or len({len(row) for row in rows}) > 1:
         raise InputError(["The file needs one line for each item, with the same number of labels in each line."])
@@ -172,7 +166,6 @@ def _labels_text(data: bytes) -> Array:
 
 
 def _label_lines(data: bytes) -> list[str]:
-    """Return the lines that hold labels. Empty lines and the header are left out."""
     try:
         lines = [line.strip() for line in data.decode("utf-8-sig").splitlines() if line.strip()]
     except UnicodeDecodeError as error:
@@ -185,7 +178,6 @@ def _label_lines(data: bytes) -> list[str]:
 
 
 def _label_row(number: int, line: str) -> list[int]:
-    """Return the class numbers of one item."""
     cells = [cell.strip() for cell in line.split(",")]
     if not all(cell.isascii() and cell.isdigit() and len(cell) < LABEL_DIGITS for cell in cells):
         raise InputError(
@@ -195,7 +187,6 @@ def _label_row(number: int, line: str) -> list[int]:
 
 
 def _labels(given: Array | None, *, is_one_class: bool = False) -> tuple[Array | None, list[str]]:
-    """Return the labels as integers (None if they are invalid or missing), and a sentence for each fault."""
     if given is None:
         return None, []
     labels: np.ndarray[Any, np.dtype[Any]] = given
@@ -218,7 +209,6 @@ def _labels(given: Array | None, *, is_one_class: bool = False) -> tuple[Array |
 
 
 def _wrong_label(labels: np.ndarray[Any, np.dtype[Any]]) -> str:
-    """Describe the first value that is not a class number; return "" if all values are class numbers."""
     if labels.dtype.kind not in "biuf":
         return f"'{LABELS}' holds {labels.dtype}; send class numbers, from 0."
     is_float = labels.dtype.kind == "f"

@@ -1,4 +1,4 @@
-"""The queue for upload checks. Organisations take turns, so that many uploads by one customer do not delay the others."""
+"""The queue for upload checks, in which organisations take turns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Waiting:
-    """An upload that has waited for its check since `since`."""
+    """An upload that waits for its check. `since` is the time at which the wait began."""
 
     upload_id: UUID
     organisation_id: UUID
@@ -21,11 +21,9 @@ class Waiting:
 
 
 def line_of(waiting: Iterable[Waiting], last_turns: Mapping[UUID, datetime]) -> list[UUID]:
-    """Return the uploads in the order of their checks: round robin over the organisations, and the oldest upload first
-    within each organisation.
+    """Return the uploads in the order of their checks: round robin over the organisations, oldest upload first.
 
-    The organisation whose last turn was longest ago comes first. An organisation that never had a turn precedes all
-    others.
+    The organisation whose last turn was longest ago comes first.
     """
     queues: dict[UUID, list[Waiting]] = defaultdict(list)
     for one in sorted(waiting, key=lambda one: (one.since, one.upload_id)):

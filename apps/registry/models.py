@@ -41,8 +41,7 @@ FINISHED = (UploadState.READY, UploadState.REFUSED)
 class Upload(models.Model):
     """A file that arrives in chunks and is then checked by a worker.
 
-    The chunks are deleted once the file is accepted or rejected. The row keeps the result until it expires. `attempts`
-    counts the checks started; `refusal` is a problem document.
+    `attempts` counts the checks that were started. `refusal` is a problem document.
     """
 
     State = UploadState
@@ -86,12 +85,11 @@ class Upload(models.Model):
 
     @property
     def is_finished(self) -> bool:
-        """Whether the upload was accepted or rejected."""
         return self.state in FINISHED
 
 
 class UploadPart(models.Model):
-    """One chunk of an upload. It is stored as its own object, because object storage cannot append to an object."""
+    """One chunk of an upload, stored as a separate object."""
 
     id = models.BigAutoField(primary_key=True)
     upload = models.ForeignKey(Upload, on_delete=models.CASCADE, related_name="parts")
@@ -107,7 +105,7 @@ class UploadPart(models.Model):
 
 
 class Model(models.Model):
-    """A named model; its files are versions."""
+    """A named model with one or more versions."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="models")
@@ -128,12 +126,11 @@ class VersionState(models.TextChoices):
 
 
 class ModelVersion(models.Model):
-    """One checked and stored file of a model. Each file is stored once per organisation and identified by its digest.
+    """A checked and stored file of a model, identified by organisation and digest.
 
-    `inputs` and `outputs`: [{"name", "dtype", "shape": [int | symbol]}]. `symbolic_dims`: [{"name", "inputs"}], the
-    variable dimensions that must be set before compiling. `operators`: the number of nodes by operator, such as
-    {"Conv": 12}. `problems`: remarks that do not prevent compiling. `deleted_at`: the time at which the file was
-    deleted. The row is kept while programs made from it exist.
+    `symbolic_dims` lists the variable dimensions. `operators` counts the nodes by operator. `problems` holds remarks
+    that do not prevent compiling. `deleted_at` is the time at which the file was deleted; the row is kept while
+    programs made from the version exist.
     """
 
     State = VersionState
@@ -173,13 +170,10 @@ class ModelVersion(models.Model):
 
 
 class DataSet(models.Model):
-    """Labelled items on which the platform evaluates programs. A data set is stored once per organisation, digest and
-    split.
+    """Labelled items on which the platform evaluates programs.
 
-    `inputs`: [{"name", "dtype", "shape"}] of one item. `label_shape`: [] for one class per item, [positions] for
-    several classes, None without labels. `classes`: the largest label plus one. `seed` and `choose` determine the split
-    (apps/registry/labelled.py): `choose` items are for choosing, and the others prove the accuracy. `deleted_at`: the
-    time at which the file was deleted.
+    `label_shape` is [] for one class per item, [positions] for several classes, and None without labels. `classes` is
+    the largest label plus one. `choose` items are for choosing, and the others prove the accuracy.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -218,7 +212,7 @@ class DataSet(models.Model):
 
 
 class ModelFamily(models.Model):
-    """Alternatives for one task: versions that were evaluated on the same data with the same metric (G10)."""
+    """Versions for the same task, evaluated on the same data with the same metric (G10)."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="model_families")
@@ -237,12 +231,11 @@ class ModelFamily(models.Model):
 
 
 class Evaluation(models.Model):
-    """A version's answers on held-out items, which were not used to train it or to choose anything about it.
+    """A version's answers on held-out items, which were not used to train the version.
 
-    `items` has the parts `choose` and `evaluate`, each with the label, the prediction and the confidence (a decimal
-    string) of every item. A cascade's threshold can therefore be chosen on one part and tested on the other.
-    `program_digest` is the digest of the program that the platform ran; empty if the customer supplied the answers. If
-    `is_host` is True, the program ran on a host pool.
+    `items` has the parts `choose` and `evaluate`, each with the label, prediction and confidence of every item.
+    `program_digest` is empty if the customer supplied the answers. If `is_host` is True, the program ran on a host
+    pool.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -275,5 +268,5 @@ class Evaluation(models.Model):
 
     @property
     def is_stated(self) -> bool:
-        """Whether the customer supplied the evaluation. Otherwise, the platform ran it."""
+        """Whether the customer supplied the evaluation."""
         return not self.program_digest

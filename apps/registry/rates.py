@@ -12,7 +12,7 @@ HOUR = 3600
 
 
 def uploads_take(request: HttpRequest) -> None:
-    """Count one upload against the limits of the account and of the client address. Raises Problem(429) if a limit is
+    """Count an upload against the limits of the account and of the client address. Raises Problem(429) if a limit is
     exceeded.
     """
     rate_take(Rate("uploads-address", settings.UPLOADS_PER_HOUR_ADDRESS, HOUR), client_key(request))

@@ -34,7 +34,7 @@ class Sample:
         return SAMPLES_FOLDER / f"{self.slug}.onnx"
 
     def evaluation(self) -> dict[str, Any]:
-        """Read the sample's evaluation document, which holds its answers on held-out items."""
+        """Return the sample's evaluation document."""
         document: dict[str, Any] = json.loads((SAMPLES_FOLDER / f"{self.slug}.evaluation.json").read_text())
         return document
 
@@ -60,8 +60,8 @@ def versions_present() -> QuerySet[ModelVersion]:
 
 
 def models_list(*, organisation: Organisation, project: str = "", text: str = "") -> QuerySet[Model]:
-    """Return the models that have a file, sorted by name. Each model's attribute `present` lists its existing versions,
-    newest first.
+    """Return the models that have a file, sorted by name. The attribute `present` of a model lists the existing
+    versions, newest first.
     """
     found = (
         Model.objects.filter(organisation=organisation, versions__deleted_at__isnull=True).distinct().order_by("name")
@@ -97,7 +97,7 @@ def line_now() -> list[tuple[UUID, UUID]]:
 
 
 def upload_place(upload: Upload) -> int | None:
-    """Return the position of an upload in the queue, from 1; None if it is not waiting."""
+    """Return the position of an upload in the queue, from 1; None if the upload is not waiting."""
     if upload.state != UploadState.QUEUED:
         return None
     return next((place for place, (pk, _) in enumerate(line_now(), start=1) if pk == upload.pk), None)
@@ -107,8 +107,8 @@ REPORTED = ("opset", "producer", "description", "parameters", "inputs", "outputs
 
 
 def report_of_digest(sha256: str) -> dict[str, Any] | None:
-    """Return the stored check of the file with this digest, whichever organisation uploaded it; None if there is none.
-    Call this only for the public sample models.
+    """Return the check report of the file with this digest from any organisation; None if there is none. Call this
+    function only for the public sample models.
     """
     found = ModelVersion.objects.filter(sha256=sha256).values("model__name", *REPORTED).first()
     return {**found, "name": found["model__name"]} if found else None
@@ -124,31 +124,29 @@ def modelversion_bytes(version: ModelVersion) -> bytes:
 
 
 def evaluation_of(version: ModelVersion) -> Evaluation | None:
-    """Return the newest evaluation that the version's owner supplied; None if there is none."""
+    """Return the newest evaluation supplied by the version's owner; None if there is none."""
     return version.evaluations.filter(program_digest="").select_related("family").order_by("-created_at").first()
 
 
 def family_of(version: ModelVersion) -> ModelFamily | None:
-    """Return the family of a version; None if its owner never supplied an evaluation."""
+    """Return the family of a version; None if the owner supplied no evaluation."""
     evaluation = evaluation_of(version)
     return evaluation.family if evaluation else None
 
 
 def family_evaluations(family_id: UUID) -> list[Evaluation]:
-    """Return the evaluations that the owners of the family's existing versions supplied, from the least to the most
-    accurate.
-    """
+    """Return the owner-supplied evaluations of the family's existing versions, from the least to the most accurate."""
     rows = Evaluation.objects.filter(family_id=family_id, model_version__deleted_at__isnull=True, program_digest="")
     return list(rows.select_related("model_version__model").order_by("lower_bound", "model_version__model__name"))
 
 
 def data_sets(*, organisation: Organisation) -> QuerySet[DataSet]:
-    """Return the organisation's data sets whose file exists, newest first."""
+    """Return the organisation's data sets whose files still exist, newest first."""
     return DataSet.objects.filter(organisation=organisation, deleted_at=None).order_by("-created_at", "-id")
 
 
 def data_set_read(data_set: DataSet) -> Labelled:
-    """Read the items of a data set. Raises FileNotFoundError if its file was deleted."""
+    """Read the items of a data set. Raises FileNotFoundError if the file was deleted."""
     if data_set.deleted_at is not None:
         raise FileNotFoundError(f"The file of {data_set} was deleted.")
     with default_storage.open(data_set.storage_key, "rb") as stored:

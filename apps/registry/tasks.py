@@ -19,7 +19,7 @@ def uploads_sweep() -> int:
 
 @shared_task(name="apps.registry.tasks.upload_check", queue="check", ignore_result=True)
 def upload_check() -> None:
-    """Check the next upload in the queue, then request the check after it."""
+    """Check the next upload in the queue, then request the next check."""
     if services.upload_check_next(clock=timezone.now):
         task_send(upload_check.name, queue="check")
 

@@ -1,4 +1,4 @@
-"""Pages to list, upload and delete models. Each view authorises, calls one service, and responds."""
+"""Pages to list, upload and delete models."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def model_upload(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def upload_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show the state of an upload, for browsers without JavaScript. The page refreshes until the check ends."""
+    """Show the state of an upload, for browsers without JavaScript."""
     upload = org_object_get(request, Upload, roles=ENGINEERING, pk=pk)
     if upload.version_id:
         if not upload.is_new:
@@ -104,7 +104,6 @@ def _upload_page(request: HttpRequest, form: UploadForm, refusal: Problem | None
 
 
 def _whole_file_take(request: HttpRequest, organisation: Organisation, form: UploadForm) -> HttpResponse:
-    """Upload a whole file from one form. The steps and the errors are the same as for a chunked upload."""
     uploads_take(request)
     actor, now = principal_get(request).user, timezone.now()
     file = form.cleaned_data["file"]

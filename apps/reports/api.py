@@ -1,4 +1,4 @@
-"""The API of capacity, for administrators."""
+"""The capacity API for administrators."""
 
 from __future__ import annotations
 
@@ -95,9 +95,7 @@ class CapacityOut(Schema):
 
 @router.get("/capacity", auth=requires(Scope.ADMIN), response=CapacityOut, summary="Capacity of every pool over a day")
 def capacity(request: HttpRequest, day: Day | None = None) -> dict[str, Any]:
-    """`day` is a UTC day and defaults to today. Times are whole microseconds of device time. Free windows start now or
-    later.
-    """
+    """`day` is a UTC day and defaults to today. Device time is in whole microseconds. Past free windows are left out."""
     now = timezone.now()
     report = selectors.capacity(day=day_of(day.isoformat() if day else "", now=now), now=now)
     return {

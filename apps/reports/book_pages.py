@@ -1,6 +1,4 @@
-"""Import a price book from JSON. Faults, changes and their effect are shown before the book is published or stored as a
-draft.
-"""
+"""Import a price book from JSON, and show its effect before it is published."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ BYTES_MOST = 1_000_000
 
 
 class BookForm(forms.Form):
-    """A form for a price book, as a file or as text, and the time at which the book starts."""
+    """A form to import a price book, as a file or as text, with its start time."""
 
     file = forms.FileField(
         required=False, label="Price book", help_text="JSON, as exported from a price book or a draft."
@@ -45,7 +43,6 @@ class BookForm(forms.Form):
     )
 
     def clean(self) -> dict[str, Any]:
-        """Read the document. The message about a JSON fault names the line and the column."""
         values = super().clean() or {}
         file, text = values.get("file"), str(values.get("text") or "")
         if file is not None and file.size > BYTES_MOST:
@@ -73,9 +70,7 @@ class BookForm(forms.Form):
 
 @require_http_methods(["GET", "POST"])
 def book_new(request: HttpRequest) -> HttpResponse:
-    """Show the form. A POST with `action=draft` stores a draft, and `action=publish` publishes the book. Any other POST
-    shows the changes.
-    """
+    """Show the import form. A POST previews the changes, stores a draft or publishes the book."""
     principal, now = platform_admin_check(request), timezone.now()
     current = book_in_force(at=now)
     notice = timedelta(days=int(current.document["notice_days"]), hours=1)
@@ -95,7 +90,6 @@ def book_new(request: HttpRequest) -> HttpResponse:
 
 
 def _done(request: HttpRequest, form: BookForm, user: User, now: datetime) -> HttpResponse | None:
-    """Store a draft or publish the book, as the button says; return None for a preview. Raises Problem."""
     if request.POST.get("action") == "draft":
         draft = draft_create(document=form.cleaned_data["document"], actor=user, now=now)
         return redirect("reports:draft", pk=draft.pk, section="prices")
@@ -115,9 +109,6 @@ def _asked(form: BookForm, now: datetime) -> dict[str, Any]:
 
 
 def _preview(draft: PriceBook, current: PriceBook, form: BookForm, user: User, now: datetime) -> dict[str, Any]:
-    """Return what the preview page shows: the changes of the book, and re-ratings of last month and this month, which
-    are started here.
-    """
     last = PriceBook.objects.order_by("-version").first() or current
     this_month, _ = month_of(now)
     days = [(this_month - timedelta(days=1)).date(), this_month.date()]

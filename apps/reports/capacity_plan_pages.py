@@ -42,8 +42,8 @@ METHODS = {
 
 
 class CapacityPlanOut(Schema):
-    """`percent` is the progress. `result` is null until the plan is finished, and stays null if the plan is cancelled.
-    Fractions are text such as "3/4". They count devices, watts, seconds, or money in `currency`.
+    """`percent` is the progress. `result` is null unless the plan is finished. Fractions are text such as "3/4". Money
+    is in `currency`.
     """
 
     id: UUID
@@ -64,9 +64,7 @@ class CapacityPlanOut(Schema):
 )
 @idempotent
 def capacity_plan_create(request: HttpRequest) -> tuple[int, CapacityPlan]:
-    """Returns at once; a worker makes the plan. The plan assumes that programs share devices, although currently they
-    do not.
-    """
+    """Returns at once; a worker makes the plan. The plan assumes that programs can share devices."""
     return 202, capacity_plan_begin(principal_get(request).user)
 
 
@@ -109,7 +107,7 @@ def capacity_plan_stop(request: HttpRequest, pk: UUID) -> CapacityPlan:
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def plan_list(request: HttpRequest) -> HttpResponse:
-    """Show the newest plan and a list of all plans; POST starts a new plan."""
+    """Show the newest plan and a list of all plans; a POST starts a new plan."""
     if request.method == "POST":
         return redirect("reports:capacity_plan", pk=capacity_plan_begin(principal_get(request).user).pk)
     plans = CapacityPlan.objects.select_related("asked_by").defer("result").annotate(needed=NEEDED)
@@ -122,7 +120,7 @@ def plan_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def plan_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show one plan. htmx fetches only the part that changes. `?format=csv` or `?format=json` returns a file."""
+    """Show one plan. `?format=csv` or `?format=json` returns a file."""
     plan = get_object_or_404(CapacityPlan, pk=pk)
     wanted = request.GET.get("format")
     if wanted in ("csv", "json") and plan.result is not None:
@@ -141,7 +139,7 @@ def plan_cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def capacity_plan_begin(user: User | None) -> CapacityPlan:
-    """Create a plan and hand it to a worker."""
+    """Create a plan and queue it for a worker."""
     with transaction.atomic():
         plan = services.capacity_plan_request(asked_by=user, now=timezone.now())
         task_send_on_commit(capacity_plan.name, queue="books", pk=str(plan.pk))
@@ -149,7 +147,7 @@ def capacity_plan_begin(user: User | None) -> CapacityPlan:
 
 
 def shown(plan: CapacityPlan) -> dict[str, Any]:
-    """Return the template context for the part of the page that changes. Fractions are parsed from text."""
+    """Return the template context of a plan."""
     result = plan.result or {"pools": [], "left_out": [], "currency": ""}
     pools = [_pool(pool) for pool in result["pools"]]
     return {
@@ -177,7 +175,6 @@ def _pool(pool: dict[str, Any]) -> dict[str, Any]:
 
 
 def _load(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the total demand and the capacity of one device in one dimension, as texts with their units."""
     name = row["dimension"]
     suffix = "" if name == "resident" else "/s"
     written = figures.cycles_format if name == "duty" else figures.bytes_format
@@ -200,7 +197,7 @@ def _setting(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def proposal_shown(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a proposal with exact values. Its watts and latency factor are also given as text."""
+    """Return a proposal in the form that the template shows."""
     exact = _fractions(row)
     saved = exact.get("watts_saved", exact.get("peak_watts_saved"))
     factor = exact.get("latency_factor")
@@ -208,7 +205,7 @@ def proposal_shown(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def watts(value: Fraction) -> str:
-    """Format watts with one decimal place."""
+    """Format a power in watts with one decimal place."""
     return f"{figures.fixed(value, 1)}{figures.NARROW_SPACE}W"
 
 
@@ -236,7 +233,6 @@ def _fraction(text: str | None) -> Fraction | None:
 
 
 def _csv(plan: CapacityPlan) -> HttpResponse:
-    """Return a CSV file with a row for each pool and power setting. Fractions are written as decimals with 6 places."""
     response = HttpResponse(content_type="text/csv")
     response["Content-Disposition"] = f'attachment; filename="capacity-plan-{plan.pk}.csv"'
     sheet = csv.writer(response)

@@ -1,4 +1,4 @@
-"""The change that a what-if assumes, as plain data, and the check that it is possible."""
+"""The change that a what-if assumes, and the check that the change is possible."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ REQUEST_SECONDS = (0.000_001, 86_400.0)
 class Change:
     """A change of the fleet, the demand or the prices.
 
-    `devices`: the number of devices added to each pool (by slug); negative if devices are removed. `failed_sites`: the
-    sites that fail. `power_percent`: the new power setting as a percentage of the present setting. `trace_pool`: the
-    pool that serves the uploaded trace. `request_seconds`: the device time of one request in the trace. `book`: the
-    version of the price book.
+    `devices`: the number of devices added to each pool, by slug; negative if devices are removed. `power_percent`: the
+    new power setting as a percentage of the current setting. `request_seconds`: the device time of one request in the
+    trace. `book`: the version of the price book.
     """
 
     devices: dict[str, int] = field(default_factory=dict)
@@ -38,8 +37,8 @@ class Change:
 
 
 def change_check(change: Change, *, pools: Mapping[str, int], sites: set[str], has_trace: bool) -> Change:
-    """Check that a change is possible, and return it. Raises Problem if it is not. `pools` maps each slug to the pool's
-    number of active devices.
+    """Return the change if it is possible; otherwise, raise Problem. `pools` maps each slug to the number of active
+    devices.
     """
     unknown = sorted(set(change.devices) - set(pools))
     if unknown:

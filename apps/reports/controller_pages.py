@@ -1,4 +1,4 @@
-"""The pages and the API of the controller: rules by pool, open proposals and closed proposals."""
+"""The pages and the API of the controller."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def proposal_all(request: HttpRequest) -> QuerySet[ControllerProposal]:
 
 
 class RuleForm(forms.Form):
-    """A form to set the changes that the controller may make to a pool."""
+    """A form to set the controller's mode and limits for a pool."""
 
     mode = forms.ChoiceField(label="Mode", choices=ControllerMode.choices)
     power_least = forms.IntegerField(label="Lowest power", min_value=1, max_value=100)
@@ -91,7 +91,7 @@ class RuleForm(forms.Form):
 @require_GET
 @platform_admin_required
 def controller(request: HttpRequest) -> HttpResponse:
-    """Show the rules by pool, the open proposals, and the closed proposals, newest first."""
+    """Show the rules by pool, and the open and closed proposals."""
     rows = ControllerProposal.objects.select_related("pool", "plan", "change", "settled_by").defer("plan__result")
     opened = rows.filter(state=ProposalState.OPEN).order_by("pool__slug", "kind")
     page = page_of(request, rows.exclude(state=ProposalState.OPEN), ordering=ORDER, size=PER_PAGE)
@@ -113,7 +113,7 @@ def _shown(row: ControllerProposal) -> dict[str, Any]:
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def controller_pool(request: HttpRequest, slug: str) -> HttpResponse:
-    """Show the changes that the controller may make to a pool; POST saves new settings."""
+    """Show the controller's settings for a pool; a POST saves new settings."""
     pool = get_object_or_404(Pool, slug=slug, is_active=True, kind=PoolKind.SIMULATED)
     rule = rule_of(pool)
     form = RuleForm(request.POST or None, initial={"mode": rule.mode, **asdict(limits_of(rule))})
@@ -136,9 +136,7 @@ def controller_pool(request: HttpRequest, slug: str) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def proposal(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show the changes that a proposal would make to the fleet. POST applies the proposal, regardless of the
-    controller's limits.
-    """
+    """Show the fleet changes of a proposal. A POST applies the proposal, regardless of the controller's limits."""
     row = get_object_or_404(ControllerProposal.objects.select_related("pool", "plan"), pk=pk)
     if request.method == "POST":
         return _applied(request, row)

@@ -1,4 +1,4 @@
-"""The page and the API of cost rates: the cost of a device-hour by processor class."""
+"""The page and the API for the cost of a device-hour by processor class."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def cost_rate_create(request: HttpRequest, payload: CostRateIn) -> tuple[int, Co
 
 
 class CostForm(forms.Form):
-    """A form to set a class's cost per device-hour, effective from a given time."""
+    """A form to set the cost per device-hour of a processor class."""
 
     processor_class = forms.ChoiceField(label="Processor class", widget=forms.Select(attrs={"class": "form-select"}))
     per_hour = PriceField(label="Cost of a device-hour")
@@ -123,7 +123,7 @@ class CostForm(forms.Form):
 
 @require_http_methods(["GET", "POST"])
 def cost_list(request: HttpRequest) -> HttpResponse:
-    """Show the present costs and every rate that was entered; POST adds a rate."""
+    """Show the current costs and every entered rate; a POST adds a rate."""
     principal, now = platform_admin_check(request), timezone.now()
     currencies = currencies_offered(now=now)
     currency = currencies[0].code

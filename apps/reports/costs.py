@@ -1,7 +1,7 @@
-"""The cost of owning devices. Each rate applies to a processor class from a given time. A cost is unknown until
-somebody enters it.
+"""The cost of owning devices, by processor class.
 
-If no rate of a class is in force, the cost is derived from the pool's own data (capital, depreciation, power).
+If no rate of a class is in force, the cost is derived from the pool's own data (capital, depreciation, power). The cost
+may be unknown.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST = Decimal(10) ** 9  # for a device-hour, in any currency
 
 
 def processor_classes() -> list[str]:
-    """Return the processor classes of all present and past pools in alphabetical order."""
+    """Return the processor classes of all current and past pools in alphabetical order."""
     return sorted(set(Pool.objects.values_list("processor_class", flat=True)))
 
 
@@ -45,8 +45,8 @@ def costrate_set(
     actor: User,
     now: datetime,
 ) -> CostRate:
-    """Set a class's cost per device-hour, effective from a given time, which may be in the past. Raises Problem if the
-    input is invalid.
+    """Set the cost per device-hour of a class from a given time, which may be in the past. Raises Problem if the input
+    is invalid.
     """
     known = processor_classes()
     if processor_class not in known:
@@ -88,8 +88,8 @@ def costrate_set(
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of a period in which no cost changes. `per_hour`: the entered rates by class. `derived`: the costs derived
-    from pool data, by pool. Unknown costs are left out.
+    """A part of a period in which no cost changes. `per_hour` holds the entered rates by class, and `derived` the costs
+    derived from pool data. Unknown costs are left out.
     """
 
     start: datetime
@@ -98,8 +98,8 @@ class Segment:
     derived: dict[UUID, Fraction] = field(default_factory=dict)
 
     def rate(self, processor_class: str, pool_id: UUID | None = None) -> Fraction | None:
-        """Return the cost of a device-hour: the rate of the class or, if there is none, the cost derived from pool
-        data. None if both are unknown.
+        """Return the cost of a device-hour: the rate of the class, or else the cost derived from pool data. None if
+        both are unknown.
         """
         stated = self.per_hour.get(processor_class)
         if stated is not None:
@@ -107,7 +107,7 @@ class Segment:
         return None if pool_id is None else self.derived.get(pool_id)
 
     def cost(self, processor_class: str, seconds: Fraction, pool_id: UUID | None = None) -> Fraction | None:
-        """Return the exact cost of device time in this segment; 0 for no time. None if the cost is unknown."""
+        """Return the exact cost of device time in this segment. None if the cost is unknown."""
         if not seconds:
             return Fraction(0)
         rate = self.rate(processor_class, pool_id)
@@ -120,7 +120,7 @@ def seconds_of(length: timedelta) -> Fraction:
 
 
 def segments(*, start: datetime, end: datetime, currency: str) -> list[Segment]:
-    """Split [start, end) at each change of a cost. An empty period has no segments."""
+    """Split [start, end) at each change of a cost."""
     if start >= end:
         return []
     rates, pool_costs = _rates(end, currency), _pool_costs(end, currency)
@@ -131,7 +131,6 @@ def segments(*, start: datetime, end: datetime, currency: str) -> list[Segment]:
 
 
 def _rates(end: datetime, currency: str) -> dict[str, list[CostRate]]:
-    """Return the rates that start before `end`, by class, in the order of their start."""
     found: dict[str, list[CostRate]] = {}
     for rate in CostRate.objects.filter(currency=currency, effective_from__lt=end).order_by("effective_from", "id"):
         found.setdefault(rate.processor_class, []).append(rate)
@@ -139,7 +138,6 @@ def _rates(end: datetime, currency: str) -> dict[str, list[CostRate]]:
 
 
 def _pool_costs(end: datetime, currency: str) -> dict[UUID, list[PoolCost]]:
-    """Return the cost data that apply from before `end`, by pool, in the order of their start."""
     found: dict[UUID, list[PoolCost]] = {}
     for row in PoolCost.objects.filter(currency=currency, begins__lt=end).order_by("begins"):
         found.setdefault(row.pool_id, []).append(row)
@@ -158,15 +156,11 @@ def _segment(
 
 
 def _at(ordered: Sequence[CostRate], instant: datetime) -> CostRate | None:
-    """Return the rate in force, which is the rate that started last; None if there is none. If several rates started
-    together, return the rate entered last.
-    """
     place = bisect_right([rate.effective_from for rate in ordered], instant)
     return ordered[place - 1] if place else None
 
 
 def _derived(ordered: Sequence[PoolCost], instant: datetime) -> Fraction | None:
-    """Return the cost of a device-hour, derived from the pool data in force at `instant`; None if there are no data."""
     place = bisect_right([row.begins for row in ordered], instant)
     return cost_of(ordered[place - 1]).per_hour if place else None
 
@@ -182,9 +176,7 @@ def unknown(some: Sequence[Segment], processor_class: str, pool_id: UUID | None 
 
 
 def rounded(amount: Fraction | Decimal | None) -> Decimal | None:
-    """Round a fraction half-even to 12 decimal places, because it may have no finite decimal form. A Decimal is
-    returned unchanged, and None for None.
-    """
+    """Round a fraction half-even to 12 decimal places. A Decimal or None is returned unchanged."""
     if amount is None or isinstance(amount, Decimal):
         return amount
     with localcontext(prec=120, rounding=ROUND_HALF_EVEN):

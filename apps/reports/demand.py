@@ -1,4 +1,4 @@
-"""The demand on each pool by hour, and its capacity, in seconds of device time and in operations."""
+"""The hourly demand on each pool and the pool's capacity, in device seconds and in operations."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ UNITS = {DEVICE_TIME: "s", OPERATIONS: "op"}
 
 
 class Demand(NamedTuple):
-    """The demand on a pool in one dimension. `used` is the usage by hour since the first use; None if the pool was
-    never used. `capacity` is per hour. `leases` is the number of leases in these hours.
+    """The hourly demand on a pool in one dimension. `used` is None if the pool was never used. `capacity` is per hour.
+    `leases` is the number of leases.
     """
 
     pool: Pool
@@ -44,9 +44,7 @@ def hour_of(instant: datetime) -> datetime:
 
 
 def demands(*, until: datetime) -> list[Demand]:
-    """Return the demand on every active pool in each dimension. It covers at most the twelve weeks before `until`,
-    which must be a full hour.
-    """
+    """Return the demand on every active pool in each dimension, for at most twelve weeks before `until` (a full hour)."""
     since = until - HISTORY
     rows = list(pools().order_by("slug"))
     times, leases = _device_seconds(since, until)

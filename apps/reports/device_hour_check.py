@@ -1,4 +1,4 @@
-"""Check that the stored device time of each hour is the sum of its leases."""
+"""Check that the stored device time of each hour is the sum of the leases."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ORDER BY 1, 2, 3 LIMIT %(limit)s
 
 
 def device_hour_faults(organisation_id: UUID, *, limit: int) -> list[str]:
-    """Return a sentence for each pool, class and hour whose stored device time is not the sum of its leases. `limit` is
+    """Return a sentence for each pool, class and hour whose stored device time is not the sum of the leases. `limit` is
     the maximum number of sentences.
     """
     with connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""Pages for administrators to draft price books: the list of drafts, the forms of each section, and the review."""
+"""Pages for administrators to draft price books."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HOUR = timedelta(hours=1)
 
 
 class PublishForm(forms.Form):
-    """A form for the time at which the next price book starts."""
+    """A form for the start time of the next price book."""
 
     effective_from = forms.DateTimeField(
         label="In force from (UTC)",
@@ -54,7 +54,7 @@ class PublishForm(forms.Form):
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def draft_list(request: HttpRequest) -> HttpResponse:
-    """Show all drafts. POST starts a new draft from the last published book."""
+    """Show all drafts; a POST starts a new draft."""
     if request.method == "POST":
         try:
             draft = drafts.draft_create(actor=principal_get(request).user, now=timezone.now())
@@ -74,7 +74,7 @@ def draft_list(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def draft_section(request: HttpRequest, pk: UUID, section: str) -> HttpResponse:
-    """Edit one section of a draft. POST saves the section. With `action=review`, it also redirects to the review."""
+    """Edit one section of a draft; a POST saves the section."""
     if section not in SECTIONS:
         raise Http404
     draft = get_object_or_404(PriceBookDraft, pk=pk)
@@ -108,8 +108,8 @@ def _saved(request: HttpRequest, draft: PriceBookDraft, section: str, user: User
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def draft_review(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show the changes of the draft and its effect on last month. A POST with `action=publish` publishes the draft; any
-    other POST starts the calculation of the effect.
+    """Show the changes in a draft and their effect on last month. A POST with `action=publish` publishes the draft; any
+    other POST starts computing the effect.
     """
     draft = get_object_or_404(PriceBookDraft.objects.select_related("book"), pk=pk)
     now, user = timezone.now(), principal_get(request).user
@@ -156,7 +156,6 @@ def _published(
 
 
 def _closed(request: HttpRequest, draft: PriceBookDraft) -> HttpResponse:
-    """Redirect from a closed draft, with a message that says whether it was published or discarded."""
     if draft.book is not None:
         start = f"{draft.book.effective_from:%Y-%m-%d %H:%M}"
         messages.success(
@@ -184,7 +183,7 @@ def draft_discard(request: HttpRequest, pk: UUID) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def draft_json(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Return the draft's document as a JSON file, which can be imported again."""
+    """Return the draft's document as a JSON file."""
     draft = get_object_or_404(PriceBookDraft, pk=pk)
     text = json.dumps(draft.document, indent=1, ensure_ascii=False) + "\n"
     response = HttpResponse(text, content_type="application/json")
@@ -193,16 +192,14 @@ def draft_json(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def months_of(now: datetime) -> list[datetime]:
-    """Return the first instants (UTC) of last month and of this month."""
+    """Return the first instants (UTC) of last month and this month."""
     this_month, _ = month_of(now)
     last_month, _ = month_of(this_month - timedelta(days=1))
     return [last_month, this_month]
 
 
 def effects_of(draft: PriceBookDraft, *, now: datetime) -> list[Rerating]:
-    """Return the newest re-ratings of last month and this month that use exactly this version of the draft. The list is
-    empty until they are started.
-    """
+    """Return the newest re-ratings of last month and this month that use this version of the draft."""
     document = drafts.document_next(draft)
     rows = Rerating.objects.filter(document=document).order_by("-asked_at")
     found = [rows.filter(start=start).first() for start in months_of(now)]
@@ -210,9 +207,7 @@ def effects_of(draft: PriceBookDraft, *, now: datetime) -> list[Rerating]:
 
 
 def effects_begin(draft: PriceBookDraft, *, user: User | None, now: datetime) -> None:
-    """Start re-ratings of last month and this month with the draft. Do nothing if they are already started or the draft
-    has faults.
-    """
+    """Start re-ratings of last month and this month, unless they exist or the draft has faults."""
     if drafts.draft_faults(draft.document):
         return
     with transaction.atomic():

@@ -1,6 +1,4 @@
-"""Record the failure of a device, on a page and through the API. The page first shows which windows would move and
-which would be lost.
-"""
+"""Record the failure of a device, on a page and through the API."""
 
 from __future__ import annotations
 
@@ -44,8 +42,8 @@ class FailureIn(RequestBody):
 )
 @idempotent
 def failure_create(request: HttpRequest, pk: UUID, payload: FailureIn) -> dict[str, Any]:
-    """Windows move to other devices if possible. Windows that cannot move are lost, and are credited in the same
-    transaction. A recorded failure cannot be undone.
+    """Windows move to other devices if possible. All other windows are lost and credited. A recorded failure cannot be
+    undone.
     """
     change = failure_record(
         device=_device(pk), expected=payload.expected, actor=principal_get(request).user, now=timezone.now()
@@ -55,7 +53,7 @@ def failure_create(request: HttpRequest, pk: UUID, payload: FailureIn) -> dict[s
 
 @require_http_methods(["GET", "POST"])
 def failure(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show the effect of a device's failure; POST records the failure."""
+    """Show the effect of a device's failure; a POST records the failure."""
     principal = platform_admin_check(request)
     device = _device(pk)
     if request.method == "POST":

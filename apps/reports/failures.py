@@ -1,9 +1,4 @@
-"""Record the failure of a device. Windows that no other device can take over are lost, and are credited in the same
-transaction.
-
-A lost block of a job is credited like any block that fails on our side. If lost reserved time has no job, the
-executions for which the time was reserved are credited.
-"""
+"""Record the failure of a device, and credit the lost windows."""
 
 from __future__ import annotations
 
@@ -35,11 +30,8 @@ NOTE = "failure"
 
 @file_transaction()
 def failure_record(*, device: Device, expected: str = "", actor: User | None, now: datetime) -> FleetChange | None:
-    """Record that a device failed; return None if the failure was already recorded. Raises Problem like any other
-    change of the fleet.
-
-    Windows move to other devices, and spare devices come into service. Lost windows are credited to their owners, who
-    are notified.
+    """Record that a device failed; return None if the failure was already recorded. Raises Problem if the fleet refuses
+    the change.
     """
     edit = edits.device_set(device.pool.slug, device.name, "failed")
     return fleet_edit(
@@ -73,7 +65,6 @@ def _contracts(free: dict[UUID, Fraction]) -> dict[UUID, Contract]:
 
 
 def _free_seconds(windows: list[UUID], now: datetime) -> dict[UUID, Fraction]:
-    """Return, for each contract, the future seconds of these windows in which no block of a job is planned."""
     found: dict[UUID, Fraction] = {}
     for window in Window.objects.filter(pk__in=windows).select_related("reservation"):
         pk = window.reservation.contract_id
@@ -100,7 +91,6 @@ def _time_credit(
     actor: User | None,
     now: datetime,
 ) -> None:
-    """Credit the executions that lost their reserved time and belong to no job."""
     weights = [
         Fraction(1) if contract.pool.is_host else snapshot_of_line(line).seconds or Fraction(1) for line, _, _ in lines
     ]

@@ -28,9 +28,8 @@ LINES = ("low", "middle", "high")
 
 
 class ScoreOut(Schema):
-    """A method's results in the backtest: the weighted absolute percentage error (WAPE), the mean absolute scaled error
-    (MASE) and the coverage. MASE is relative to repeating the previous hour. Coverage is the share of hours inside the
-    method's 80 % band; null if too few errors are known.
+    """A method's results in the backtest: weighted absolute percentage error (WAPE), mean absolute scaled error (MASE)
+    and coverage. Coverage is the share of hours inside the 80 % band; null if too few errors are known.
     """
 
     method: str
@@ -41,9 +40,7 @@ class ScoreOut(Schema):
 
 
 class BacktestOut(Schema):
-    """The backtest, which makes `origins` forecasts. Each forecast starts at a different time in the past and covers
-    `leads` hours.
-    """
+    """A backtest of `origins` forecasts from different times in the past. Each forecast covers `leads` hours."""
 
     origins: int
     leads: int
@@ -59,9 +56,9 @@ class HeadroomOut(Schema):
 
 
 class EntryOut(Schema):
-    """The forecast of one pool and dimension. If the history is too short, there are no lines: `needed` is the number
-    of hours required, and `known` is the number available. Otherwise, the lines hold the 10 %, 50 % and 90 % quantiles
-    in `unit`, one value per hour, beginning at `start`. `capacity` is the capacity per hour.
+    """The forecast of one pool and dimension. The lines hold the 10 %, 50 % and 90 % quantiles in `unit`, one value per
+    hour from `start`. `capacity` is per hour. If the history is too short, there are no lines: `needed` hours are
+    required, and `known` hours are available.
     """
 
     pool: str
@@ -106,7 +103,7 @@ class ForecastOut(Schema):
     summary="Get the newest forecast",
 )
 def forecast_get(request: HttpRequest) -> ForecastRun:
-    """Returns the newest finished forecast. If there is none, returns the forecast in progress."""
+    """Returns the newest finished forecast or, if there is none, the forecast in progress."""
     found = forecast_latest() or forecast_waiting(now=timezone.now())
     if found is None:
         raise Problem(404, "No forecast yet", "Start one with POST.", kind="not-found")
@@ -128,7 +125,7 @@ def forecast_create(request: HttpRequest) -> tuple[int, ForecastRun]:
 
 @require_http_methods(["GET", "POST"])
 def forecast_page(request: HttpRequest) -> HttpResponse:
-    """Show the forecast of the pool and dimension that `?pool=` and `?dimension=` name. POST starts a forecast."""
+    """Show the forecast of one pool and dimension; a POST starts a forecast."""
     principal, now = platform_admin_check(request), timezone.now()
     if request.method == "POST":
         forecast_request(asked_by=principal.user, now=now)
@@ -154,7 +151,7 @@ def forecast_page(request: HttpRequest) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def forecast_csv(request: HttpRequest) -> HttpResponse:
-    """Return a CSV file of the newest forecast, with every hour of every pool and dimension."""
+    """Return the newest forecast as a CSV file."""
     run = forecast_latest()
     response = HttpResponse(content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = 'attachment; filename="forecast.csv"'
@@ -168,9 +165,6 @@ def forecast_csv(request: HttpRequest) -> HttpResponse:
 
 
 def _chosen(entries: list[dict[str, Any]], request: HttpRequest) -> dict[str, Any] | None:
-    """Return the requested entry. If it does not exist, return the first entry with a forecast or, failing that, the
-    first entry.
-    """
     pool, dimension = request.GET.get("pool"), request.GET.get("dimension")
     named = [one for one in entries if pool in (None, one["pool"]) and dimension in (None, one["dimension"])]
     known = [one for one in named or entries if "low" in one]
@@ -178,14 +172,12 @@ def _chosen(entries: list[dict[str, Any]], request: HttpRequest) -> dict[str, An
 
 
 def _row(one: dict[str, Any]) -> dict[str, Any]:
-    """Parse the instants of an entry, for the table of pools."""
     ends = {name: end and datetime.fromisoformat(end) for name, end in one.get("headroom", {}).items()}
     peak = max(one["middle"]) / one["capacity"] if one.get("middle") and one["capacity"] else None
     return {**one, "ends": ends, "peak": peak}
 
 
 def _days(entry: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the busiest hour of each forecast day, as amounts and as shares of the capacity."""
     start = datetime.fromisoformat(entry["start"])
     days: dict[Any, dict[str, Any]] = {}
     for number, values in enumerate(zip(*(entry[line] for line in LINES), strict=True)):
@@ -202,9 +194,6 @@ def _shares(day: dict[str, Any], capacity: float) -> dict[str, Any]:
 
 
 def _chart(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return the chart of past usage, the three forecast lines and the capacity. Device time is expressed as a number
-    of fully busy devices.
-    """
     past, ahead = len(entry["past"]), len(entry["low"])
     part, unit = (SECONDS, "devices") if entry["dimension"] == DEVICE_TIME else (1, entry["unit"])
     first = datetime.fromisoformat(entry["past_start"])

@@ -1,4 +1,4 @@
-"""Request forecasts of every pool, fit them in a worker, and read the result."""
+"""Request, fit and read forecasts of every pool."""
 
 from __future__ import annotations
 
@@ -34,9 +34,7 @@ PLACES = 6  # significant digits of a stored amount; a forecast is not more prec
 
 
 def forecast_request(*, asked_by: User | None, now: datetime) -> ForecastRun:
-    """Create a forecast for a worker to fit; it starts at the last full hour. If a forecast is already in progress,
-    return that forecast.
-    """
+    """Return the forecast in progress, or create a forecast for a worker to fit."""
     with transaction.atomic():
         waiting = ForecastRun.objects.filter(finished_at=None, asked_at__gt=now - DAILY).first()
         if waiting is not None:
@@ -55,9 +53,7 @@ def forecast_daily(*, now: datetime) -> None:
 
 
 def forecast_run(*, pk: UUID, now: datetime) -> ForecastRun:
-    """Fit every pool and dimension, and store the result. Progress is recorded after each fit. Safe to repeat; only one
-    process works on a forecast at a time.
-    """
+    """Fit every pool and dimension, and store the result. Safe to repeat."""
     run = ForecastRun.objects.get(pk=pk)
     with turn(f"forecast {pk}") as is_ours:
         if run.finished_at is None and is_ours:
@@ -78,9 +74,7 @@ def _fit(run: ForecastRun, now: datetime) -> None:
 
 
 def entry_of(demand: Demand) -> dict[str, Any]:
-    """Return the result for one pool and dimension. If the history is too short, the result has no forecast, but states
-    the hours `needed` and `known`.
-    """
+    """Return the stored result for one pool and dimension. The result has no forecast if the history is too short."""
     known = 0 if demand.used is None or not demand.used.values.any() else len(demand.used.values)
     found: dict[str, Any] = {
         "pool": demand.pool.slug,
@@ -106,9 +100,7 @@ def needed_hours() -> int:
 
 
 def forecast_json(made: Forecast, capacity: float) -> dict[str, Any]:
-    """Return the stored form of a forecast: the three lines by hour, the past usage, the backtest, and the first hours
-    above the capacity.
-    """
+    """Return the stored form of a forecast."""
     ends = headroom_end(made, capacity)
     past = made.series.values[-PAST_SHOWN:]
     return {

@@ -1,4 +1,4 @@
-"""The data of the administrators' dashboard: the present state of the platform, and what needs attention."""
+"""Read the data of the administrators' dashboard."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Overdue(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """A failed job or compile."""
+    """A failed job or compilation."""
 
     kind: str
     at: datetime
@@ -51,7 +51,7 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True)
 class Failures:
-    """The numbers of jobs and compiles that failed in the last 24 hours, and the newest failures."""
+    """The numbers of jobs and compilations that failed in the last 24 hours, and the newest failures."""
 
     jobs: int
     compiles: int
@@ -59,12 +59,11 @@ class Failures:
 
     @property
     def count(self) -> int:
-        """The total number of failed jobs and compiles."""
         return self.jobs + self.compiles
 
 
 class Notice(NamedTuple):
-    """A notice about something that needs attention, with a link to the page for it."""
+    """A notice that something needs attention, with a link to the relevant page."""
 
     text: str
     url: str
@@ -89,33 +88,28 @@ class Home:
 
     @property
     def waiting(self) -> int:
-        """The number of leases that have not started."""
         return sum(load.waiting for load in self.capacity.pools)
 
     @property
     def running(self) -> int:
-        """The number of running leases."""
         return sum(load.queue.get("running", 0) for load in self.capacity.pools)
 
     @property
     def slowest(self) -> PoolLoad | None:
-        """The pool with the longest 95th-percentile waiting time in the last 24 hours; None if no worker took a lease."""
+        """The pool with the longest 95th-percentile waiting time in the last 24 hours; None if no lease was taken."""
         known = [load for load in self.capacity.pools if load.waits.p95 is not None]
         return max(known, key=lambda load: load.waits.p95 or timedelta(0), default=None)
 
     @property
     def out_of_service(self) -> int:
-        """The number of failed and draining devices."""
         return self.devices[DeviceState.FAILED] + self.devices[DeviceState.DRAINING]
 
     @property
     def overdue_count(self) -> int:
-        """The number of overdue invoices in all currencies."""
         return sum(one.invoices for one in self.overdue)
 
     @property
     def notices(self) -> list[Notice]:
-        """The notices about what needs attention, the most urgent kind first."""
         return [notice for find in (_reconciliation_notices, _fleet_notices, _work_notices) for notice in find(self)]
 
 
@@ -139,7 +133,6 @@ def home(*, now: datetime) -> Home:
 
 
 def _revenues(now: datetime) -> list[Revenue]:
-    """Return the month to date in each currency with usage. The list is empty if no price book is in force."""
     try:
         first = book_in_force(at=now).currency
     except Problem:
@@ -191,7 +184,6 @@ def _failures(now: datetime) -> Failures:
 
 
 def _devices() -> Counter[str]:
-    """Count the owned devices of active pools by state."""
     rows = Device.objects.filter(owned_until=None, pool__is_active=True).values("state").annotate(count=Count("pk"))
     return Counter({row["state"]: row["count"] for row in rows.order_by()})
 
@@ -249,5 +241,4 @@ def _work_notices(found: Home) -> list[Notice]:
 
 
 def _counted(count: int, noun: str) -> str:
-    """Format a count with its noun: "1 job", "1,200 jobs"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

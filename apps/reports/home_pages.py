@@ -15,7 +15,7 @@ from apps.reports.home import home
 @require_GET
 @platform_admin_required
 def administration(request: HttpRequest) -> HttpResponse:
-    """Show the present state of the platform. htmx fetches only the part that changes."""
+    """Show the current state of the platform."""
     name = "reports/_home.html" if request.headers.get("HX-Request") else "reports/home.html"
     found = home(now=timezone.now())
     proposals = [(row, proposal_shown(row.facts)) for row in found.proposals]

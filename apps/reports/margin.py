@@ -1,7 +1,4 @@
-"""Device time in a period and its cost, by pool, class and customer.
-
-Costs are exact fractions. They are rounded only for display.
-"""
+"""Compute device time and its cost in a period, by pool, class and customer. Costs are exact fractions."""
 
 from __future__ import annotations
 
@@ -70,9 +67,7 @@ class Ran(NamedTuple):
 
 
 class Time(NamedTuple):
-    """Device time in exact seconds, and its cost. The cost is None if any of it is unknown; `unknown` then gives the
-    reasons.
-    """
+    """Device time in exact seconds, and its cost. The cost is None if unknown; `unknown` then gives the reasons."""
 
     seconds: Fraction
     cost: Fraction | None
@@ -113,7 +108,7 @@ class DeviceTime(NamedTuple):
 
 
 def total(costs: Iterable[Fraction | None]) -> Fraction | None:
-    """Return the sum; None if one of the costs is unknown."""
+    """Return the sum of the costs; None if any cost is unknown."""
     found = Fraction(0)
     for cost in costs:
         if cost is None:
@@ -123,9 +118,7 @@ def total(costs: Iterable[Fraction | None]) -> Fraction | None:
 
 
 def device_time(*, start: datetime, end: datetime, currency: str) -> DeviceTime:
-    """Return the owned and the used device time in [start, end), with costs. Costs come from the entered rates or,
-    without a rate, from pool data.
-    """
+    """Return the owned and the used device time in [start, end), with costs."""
     parts = segments(start=start, end=end, currency=currency)
     pools = {pool.pk: pool for pool in Pool.objects.order_by("slug")}
     owned = {pk: _Sum() for pk in pools}
@@ -153,14 +146,13 @@ def device_time(*, start: datetime, end: datetime, currency: str) -> DeviceTime:
 
 
 def _owned(device: Device, part: Segment) -> Fraction:
-    """Return the seconds within `part` during which the device was owned."""
     first = max(part.start, device.owned_from or device.pool.created_at)
     last = min(part.end, device.owned_until or part.end)
     return max(Fraction(0), seconds_of(last - first))
 
 
 def ran_within(parts: Sequence[Segment]) -> list[list[Ran]]:
-    """Return the device time used in each part. A lease that spans two parts is divided between them."""
+    """Return the device time used in each part. A lease that spans two parts is divided between the parts."""
     found: list[list[Ran]] = [[] for _ in parts]
     if not parts:
         return found

@@ -1,6 +1,4 @@
-"""The database models of reports: reconciliations, cost rates, re-ratings, capacity plans, the controller, forecasts
-and what-ifs.
-"""
+"""The database models of reports."""
 
 from __future__ import annotations
 
@@ -13,11 +11,10 @@ from apps.fleet.models import FleetChange, Pool
 
 
 class ReconciliationRun(models.Model):
-    """A reconciliation, which compares all executed work with all metered, rated, posted and invoiced work.
+    """A reconciliation of all executed, metered, rated, posted and invoiced work.
 
-    `stripe` is {"rows", "differences"}: our counts and sums beside Stripe's, and sentences about differences. It is
-    null if no Stripe key is set. A run without `finished_at` is in progress, or its worker died. A finished run never
-    changes.
+    `stripe` compares our counts and sums with Stripe's; null if no Stripe key is set. A run without `finished_at` is in
+    progress, or its worker died. A finished run never changes.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -36,8 +33,8 @@ class ReconciliationRun(models.Model):
 
 
 class ReconciliationRow(models.Model):
-    """The result of a run for one organisation. `stages` lists {"name", "rows", "executions", "amounts": {currency:
-    amount}} in the order in which work passes through the stages. `differences` is a list of sentences.
+    """The result of a run for one organisation. `stages` lists rows, executions and amounts in the order in which work
+    passes through the stages. `differences` is a list of sentences.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -58,11 +55,9 @@ class ReconciliationRow(models.Model):
 
 
 class CostRate(models.Model):
-    """The cost of owning one device of a processor class for an hour. It applies from `effective_from` until the next
-    rate of the class starts.
+    """The cost of owning one device of a processor class for an hour, from `effective_from` until the next rate starts.
 
-    Rows can only be added; a trigger enforces this rule. If several rates start together, the rate entered last
-    applies. Before the first rate starts, the cost is unknown, not 0.
+    Rows can only be added. If several rates start together, the rate entered last applies.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -86,11 +81,9 @@ class CostRate(models.Model):
 
 
 class Rerating(models.Model):
-    """A re-rating: a worker rates the usage of a month again, row by row, with another price book, published or not.
+    """A re-rating: a month's usage, rated with another price book.
 
-    `result` is null until the re-rating is finished. It is then {"whole": part, "pool": [part], "class": [part],
-    "customer": [part]}. Each part is {"name", "executions", "amount", "other", "unpriced"}, with amounts as text. Usage
-    recorded at or after `until` is left out, so that a repeated run gives the same result.
+    `result` is null until the re-rating is finished. Usage recorded at or after `until` is left out.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -114,12 +107,9 @@ class Rerating(models.Model):
 
 
 class CapacityPlan(models.Model):
-    """A capacity plan: how many devices of each pool would be enough for the work sold by `asked_at`, with a lower
-    bound.
+    """A capacity plan: the number of devices that would suffice for the sold work, with a lower bound.
 
-    A worker makes the plan. `result` is null until the plan is finished. It is then {"currency", "pools", "left_out"}:
-    each item of `pools` comes from `capacity_plans.arithmetic.pool_plan`, and `left_out` is a list of sentences.
-    `inputs_digest` is the SHA-256 digest of the plan's inputs. A cancelled plan has `finished_at` but no result.
+    `result` is null until the plan is finished. A cancelled plan has `finished_at` but no result.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -148,9 +138,7 @@ class ControllerMode(models.TextChoices):
 
 
 class ControllerRule(models.Model):
-    """The controller's mode and limits for a pool (`controller.limits.Limits`). Without a rule, the controller only
-    proposes.
-    """
+    """The controller's mode and limits for a pool. Without a rule, the controller only proposes changes."""
 
     pool = models.OneToOneField(Pool, on_delete=models.PROTECT, primary_key=True, related_name="+")
     mode = models.CharField(max_length=10, choices=ControllerMode, default=ControllerMode.PROPOSES)
@@ -181,7 +169,7 @@ class ControllerRule(models.Model):
 
 
 class ProposalState(models.TextChoices):
-    """The states of a proposal. A refused proposal is opened again if a later plan repeats it."""
+    """The states of a proposal."""
 
     OPEN = "open", "Open"
     APPLIED = "applied", "Applied"
@@ -191,10 +179,10 @@ class ProposalState(models.TextChoices):
 
 
 class ControllerProposal(models.Model):
-    """A proposal from a capacity plan, stored by the controller. `facts` is a copy of the proposal in the plan.
+    """A proposal from a capacity plan. `facts` is a copy of the proposal in the plan.
 
-    `reason` says why an open proposal was not applied, or why the proposal was refused. `change` is the fleet change
-    that applied the proposal; `moved` devices changed state in it. `settled_by` is null if the controller closed the
+    `reason` says why the proposal was not applied or was refused. `change` is the fleet change that applied the
+    proposal, and `moved` is the number of devices that changed state. `settled_by` is null if the controller closed the
     proposal.
     """
 
@@ -232,10 +220,9 @@ class ControllerProposal(models.Model):
 
 
 class ForecastRun(models.Model):
-    """A forecast of the demand on every pool. A worker makes it once a day and on request.
+    """A forecast of the demand on every pool, based on usage before `until` (a full hour).
 
-    `result` is null until the forecast is finished. It is then a list with an entry for each pool and dimension, as in
-    `forecasts.entry_of`. The forecast is based on usage before `until`, a full hour.
+    `result` is null until the forecast is finished.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -277,10 +264,9 @@ class DemandTrace(models.Model):
 
 
 class WhatIf(models.Model):
-    """A what-if, which compares the present fleet with the fleet after a change.
+    """A what-if, which compares the current fleet with the fleet after a change.
 
-    `change` has the form of `changes.Change`. `result` is null until a worker has finished. It is then a list with an
-    entry for each pool.
+    `result` is null until a worker has finished.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

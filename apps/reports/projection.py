@@ -1,6 +1,4 @@
-"""Project a pool's utilisation, the end of its headroom, and its waiting times under a given demand. The module does
-not use the database.
-"""
+"""Project a pool's utilisation, headroom and waiting times under a given demand."""
 
 from __future__ import annotations
 
@@ -29,9 +27,9 @@ SEED = 1
 
 @dataclass(frozen=True, eq=False)
 class ProjectionInput:
-    """The inputs of a projection. `power`: the new speed as a factor of the present speed. `used`: the device seconds
-    used in each hour. `factor`: the factor by which demand changes. `request_seconds`: the device time of one request.
-    `seconds`: the number of requests in each second of a day; None without a trace.
+    """The inputs of a projection. `power` multiplies the current speed, and `factor` multiplies the current demand.
+    `used` is the device seconds used in each hour. `request_seconds` is the device time of one request. `seconds` is
+    the number of requests in each second of a day; None without a trace.
     """
 
     devices: int
@@ -44,9 +42,9 @@ class ProjectionInput:
 
 @dataclass(frozen=True)
 class Projection:
-    """The result of a projection. `by_hour`: the share of device time used in each hour of the week (UTC, Monday
-    first); None if unknown. `headroom`: the times at which headroom ends. `waits`: waiting times in seconds; None if
-    there are no requests or no devices.
+    """The result of a projection. `by_hour` is the share of device time used in each hour of the week (UTC, from
+    Monday). `headroom` holds the times at which headroom ends, and `waits` holds the waiting times in seconds. A value
+    is None if unknown.
     """
 
     devices: int
@@ -58,12 +56,12 @@ class Projection:
     unserved: int
 
     def to_json(self) -> dict[str, Any]:
-        """Return the stored form."""
+        """Return the projection in its stored form."""
         return asdict(self)
 
 
 def project(inputs: ProjectionInput) -> Projection:
-    """Project a pool from these inputs."""
+    """Return the projection of a pool."""
     scaled = None if inputs.used is None else inputs.used.scaled(inputs.factor / inputs.power)
     capacity = inputs.devices * 3600.0
     mean = peak = None
@@ -84,7 +82,6 @@ def _by_hour(series: Series, shares: np.ndarray[Any, Any]) -> list[float | None]
 
 
 def _headroom(series: Series | None, capacity: float) -> dict[str, str | None] | None:
-    """Return the time at which headroom ends, for each line of the forecast. None if the history is too short."""
     if series is None or not series.values.any():
         return None
     try:
@@ -95,9 +92,6 @@ def _headroom(series: Series | None, capacity: float) -> dict[str, str | None] |
 
 
 def _waits(inputs: ProjectionInput, scaled: Series | None) -> tuple[dict[str, float] | None, int]:
-    """Simulate a day with one program that is resident on every device. Return the waiting times, and the number of
-    requests not served.
-    """
     requests, until = _requests(inputs, scaled)
     if requests is None or not inputs.request_seconds:
         return None, 0
@@ -113,9 +107,6 @@ def _waits(inputs: ProjectionInput, scaled: Series | None) -> tuple[dict[str, fl
 
 
 def _requests(inputs: ProjectionInput, scaled: Series | None) -> tuple[Requests | None, int]:
-    """Return the requests to simulate and the end of the simulation. The requests are those in the trace's last day.
-    Without a trace, they are random and use the device time of the last 24 hours.
-    """
     dice = np.random.default_rng(SEED)
     if inputs.seconds is not None:
         rates, width = inputs.seconds * inputs.factor, SECOND

@@ -1,6 +1,4 @@
-"""Pages that show what-ifs and capacity plan proposals as changes of the fleet. The fleet pages apply and undo the
-changes.
-"""
+"""Pages that show what-ifs and capacity plan proposals as changes of the fleet."""
 
 from __future__ import annotations
 
@@ -41,7 +39,7 @@ class ProposedOut(Schema):
     summary="Get a what-if as a fleet file",
 )
 def what_if_fleet_get(request: HttpRequest, pk: UUID) -> dict[str, Any]:
-    """Changes nothing. The file describes only the fleet, not demand or prices."""
+    """Returns the changed fleet without applying the change. The file describes only the fleet, not demand or prices."""
     return _proposed(document_of_what_if(get_object_or_404(WhatIf, pk=pk), now=timezone.now()))
 
 
@@ -53,7 +51,7 @@ def what_if_fleet_get(request: HttpRequest, pk: UUID) -> dict[str, Any]:
     summary="Get a proposal of a capacity plan as a fleet file",
 )
 def plan_fleet_get(request: HttpRequest, pk: UUID, pool: str, kind: str) -> dict[str, Any]:
-    """Changes nothing. `kind` is `spare`, `power` or `short`."""
+    """Returns the changed fleet without applying the change. `kind` is `spare`, `power` or `short`."""
     return _proposed(document_of_plan(get_object_or_404(CapacityPlan, pk=pk), pool=pool, kind=kind, now=timezone.now()))
 
 
@@ -64,7 +62,7 @@ def _proposed(document: Document) -> dict[str, Any]:
 @require_GET
 @platform_admin_required
 def what_if_fleet(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show the effect of a what-if on the fleet and on sold windows, with a button to apply the change."""
+    """Show the effect of a what-if on the fleet and on sold windows."""
     what_if = get_object_or_404(WhatIf, pk=pk)
     shown = PageTexts("Apply this what-if", reverse("reports:what_if_detail", args=[pk]), "What if", f"what-if {pk}")
     return difference_page(request, lambda: document_of_what_if(what_if, now=timezone.now()), shown)
@@ -73,7 +71,7 @@ def what_if_fleet(request: HttpRequest, pk: UUID) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def plan_fleet(request: HttpRequest, pk: UUID, pool: str, kind: str) -> HttpResponse:
-    """Show the effect of a capacity plan proposal on the fleet and on sold windows, with a button to apply the change."""
+    """Show the effect of a capacity plan proposal on the fleet and on sold windows."""
     plan = get_object_or_404(CapacityPlan, pk=pk)
     shown = PageTexts(
         "Apply this proposal", reverse("reports:capacity_plan", args=[pk]), "Capacity plan", f"capacity plan {pk}"

@@ -1,6 +1,4 @@
-"""Build the fleet documents that what-ifs and capacity plans propose. `apps/dispatch/fleet` checks and applies the
-documents.
-"""
+"""Build the fleet documents that what-ifs and capacity plans propose."""
 
 from __future__ import annotations
 
@@ -27,19 +25,21 @@ KINDS = ("spare", "power", "short")
 
 
 def windows_held(*, now: datetime) -> dict[tuple[str, str], int]:
-    """Return the number of future windows of each device, keyed by pool and device name."""
+    """Return the number of future windows of each device, by pool and device name."""
     rows = Window.objects.filter(state=WindowState.ACTIVE, period__endswith__gt=now, device__owned_until__isnull=True)
     counted = rows.order_by().values_list("device__pool__slug", "device__name").annotate(count=Count("id"))
     return {(slug, name): count for slug, name, count in counted}
 
 
 def is_of_the_fleet(change: Change) -> bool:
-    """Return whether the change affects the fleet, not just demand or prices."""
+    """Return whether the change affects the fleet."""
     return bool(any(change.devices.values()) or change.failed_sites or change.power_percent != 100)
 
 
 def document_of_what_if(what_if: WhatIf, *, now: datetime) -> Document:
-    """Return the present fleet after the change of a what-if. Raises Problem(422) if the change is impossible."""
+    """Return the current fleet as it would be after applying the change of a what-if. Raises Problem(422) if the change
+    is impossible.
+    """
     change = Change(**what_if.change)
     if not is_of_the_fleet(change):
         detail = "This what-if changes only demand or prices, not the fleet, so there is nothing to apply."
@@ -63,8 +63,8 @@ def document_of_what_if(what_if: WhatIf, *, now: datetime) -> Document:
 
 
 def document_of_plan(plan: CapacityPlan, *, pool: str, kind: str, now: datetime) -> Document:
-    """Return the present fleet after one proposal of a capacity plan. Raises Problem(404) if the plan has no such
-    proposal.
+    """Return the current fleet as it would be after applying one proposal of a capacity plan. Raises Problem(404) if
+    the plan has no such proposal.
     """
     pools = {one["pool"]: one for one in (plan.result or {}).get("pools", [])}
     found = next((one for one in pools.get(pool, {}).get("proposals", []) if one["kind"] == kind), None)
@@ -98,7 +98,6 @@ def _edited(edit: Callable[[Raw], None]) -> Document:
 
 
 def _count(raw: Raw, slug: str, count: int, held: Held) -> None:
-    """Add devices, or retire the devices with the fewest future windows."""
     if not count:
         return
     _known(raw, slug)
@@ -110,7 +109,6 @@ def _count(raw: Raw, slug: str, count: int, held: Held) -> None:
 
 
 def _serve(raw: Raw, slug: str, count: int) -> None:
-    """Bring spare devices into service in the order of their names. Add new devices if there are too few spares."""
     spares = sorted(
         (one["name"] for one in raw["pools"][slug]["devices"] if one["state"] == DeviceState.SPARE), key=natural
     )
@@ -121,9 +119,6 @@ def _serve(raw: Raw, slug: str, count: int) -> None:
 
 
 def _idlest(raw: Raw, slug: str, count: int, held: Held) -> list[str]:
-    """Return the names of the `count` active devices with the fewest future windows. If devices have equally many
-    windows, the last names come first.
-    """
     active = [one["name"] for one in raw["pools"][slug]["devices"] if one["state"] == DeviceState.ACTIVE]
     if count > len(active):
         detail = f"Pool {slug} now has {len(active):,} active devices, so {count:,} cannot be removed. Start a new comparison."
@@ -140,9 +135,6 @@ def _fail(raw: Raw, site: str) -> None:
 
 
 def _power(raw: Raw, slug: str, share: Fraction) -> None:
-    """Multiply the present power setting by `share`. Raises Problem(422) unless the result is a whole percentage from 1
-    to 100.
-    """
     setting = raw["pools"][slug]["power_percent"] * share
     if setting.denominator != 1 or not 1 <= setting <= 100:
         detail = (
@@ -155,9 +147,6 @@ def _power(raw: Raw, slug: str, share: Fraction) -> None:
 
 
 def _unchanged_check(raw: Raw, slug: str, since: datetime) -> None:
-    """Raise Problem if the pool has changed since `since`. A proposal is only valid for the pool as it was at that
-    time.
-    """
     change = FleetChange.objects.filter(at__gt=since).order_by("at", "id").first()
     then = change.before["pools"].get(slug) if change is not None else None
     if then is not None and slug in raw["pools"] and _served(then) != _served(raw["pools"][slug]):
@@ -171,7 +160,6 @@ def _unchanged_check(raw: Raw, slug: str, since: datetime) -> None:
 
 
 def _served(pool: Raw) -> tuple[int, int]:
-    """Return the pool's number of active devices and its power setting."""
     active = sum(one["state"] == DeviceState.ACTIVE for one in pool["devices"])
     return active, pool["power_percent"]
 

@@ -1,4 +1,4 @@
-"""The pages of reconciliations and their API: the list of runs, one run, and the rows of one organisation."""
+"""The pages and the API of reconciliations."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class RowOut(Schema):
 )
 @paginate(Cursor, ordering=("-started_at", "id"))
 def reconciliation_list(request: HttpRequest) -> QuerySet[ReconciliationRun]:
-    """A run starts every day, and whenever it is requested."""
+    """A run starts every day and on request."""
     return ReconciliationRun.objects.all()
 
 
@@ -115,7 +115,7 @@ def _ask(user: User | None) -> ReconciliationRun:
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def run_list(request: HttpRequest) -> HttpResponse:
-    """List the runs, newest first; POST starts a run."""
+    """List the runs, newest first; a POST starts a run."""
     if request.method == "POST":
         run = _ask(principal_get(request).user)
         messages.success(request, "The reconciliation was started. Reload this page in a few seconds.")
@@ -141,9 +141,7 @@ def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def run_rows(request: HttpRequest, pk: UUID, organisation: UUID) -> HttpResponse:
-    """Show one organisation in a run: its stages, its differences, and its usage rows with their transactions and
-    invoices.
-    """
+    """Show one organisation in a run: stages, differences, and usage rows with their transactions and invoices."""
     row = get_object_or_404(
         ReconciliationRow.objects.select_related("run", "organisation"), run_id=pk, organisation_id=organisation
     )

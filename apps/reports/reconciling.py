@@ -1,7 +1,6 @@
-"""Reconcile all executed, metered, rated, posted and invoiced work, organisation by organisation.
+"""Reconcile all executed, metered, rated, posted and invoiced work, by organisation.
 
-Work continues while an organisation is read, but all its data are read as of one instant. A difference is logged as an
-error. The transaction that stores the result also writes a message to the outbox.
+All data of an organisation are read as of one instant.
 """
 
 from __future__ import annotations
@@ -43,9 +42,7 @@ log = structlog.get_logger("reconciliation")
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage that work passes through: the number of rows, the number of executions, and the amounts. A number or
-    amount is None if the stage does not count it.
-    """
+    """A stage that work passes through. A number or an amount is None if the stage does not count it."""
 
     name: str
     rows: int
@@ -53,7 +50,7 @@ class Stage:
     amounts: dict[str, str] | None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the stored form."""
+        """Return the stage in its stored form."""
         return {"name": self.name, "rows": self.rows, "executions": self.executions, "amounts": self.amounts}
 
 
@@ -110,9 +107,6 @@ def _amounts(found: FullReconciliation, name: str) -> dict[str, str]:
 
 
 def _unmatched(organisation_id: UUID) -> list[str]:
-    """Return a sentence for each lease without usage, each usage row without a finished lease, and each difference in
-    executions.
-    """
     with connection.cursor() as cursor:
         cursor.execute(_MATCHED, {"organisation": organisation_id, "limit": NAMED})
         found = cursor.fetchall()
@@ -137,9 +131,7 @@ def reconciliation_request(*, asked_by: User | None, now: datetime) -> Reconcili
 
 
 def reconciliation_run(*, run_id: UUID, now: datetime) -> ReconciliationRun:
-    """Compare every organisation that has not been compared yet, then finish the run. Safe to repeat; only one process
-    works on a run at a time.
-    """
+    """Compare the remaining organisations, then finish the run. Safe to repeat."""
     run = ReconciliationRun.objects.get(pk=run_id)
     with turn(f"reconciliation {run_id}") as is_ours:
         if run.finished_at is not None or not is_ours:
@@ -153,7 +145,6 @@ def reconciliation_run(*, run_id: UUID, now: datetime) -> ReconciliationRun:
 
 
 def _stripe_compare(now: datetime) -> dict[str, Any] | None:
-    """Compare the money collected with Stripe; None if no Stripe key is set. An outage counts as a difference."""
     if not settings.STRIPE_API_KEY:
         return None
     try:
@@ -204,9 +195,7 @@ def _finish(run: ReconciliationRun, stripe: dict[str, Any] | None, now: datetime
 
 
 def reconciliation_daily(*, now: datetime) -> ReconciliationRun | None:
-    """Run today's reconciliation (UTC) unless it is finished. The task runs every hour, so that an outage only delays
-    it.
-    """
+    """Run today's reconciliation (UTC), unless it is finished."""
     today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     of_today = ReconciliationRun.objects.filter(
         asked_by=None, started_at__gte=today, started_at__lt=today + timedelta(1)

@@ -24,7 +24,7 @@ GIVEN_UP_AFTER = timedelta(days=7)
 
 
 def unfinished_sweep(*, now: datetime) -> int:
-    """Run requested work that is unfinished and not in progress elsewhere. Return how many pieces of work finished."""
+    """Resume requested work that is unfinished and not in progress. Return how many pieces of work finished."""
     since, until = now - GIVEN_UP_AFTER, now - LOST_AFTER
     unfinished = {"finished_at": None, "asked_at__gt": since, "asked_at__lte": until}
     runs = ReconciliationRun.objects.filter(finished_at=None, started_at__gt=since, started_at__lte=until)

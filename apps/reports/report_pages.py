@@ -1,4 +1,4 @@
-"""Reports over a period, as pages, files and API responses. All three are made from the same rows."""
+"""Reports over a period, as pages, files and API responses."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ColumnOut(Schema):
 
 
 class ReportOut(Schema):
-    """The report covers the days from `first` to `last` (UTC), including both. Each row maps column names to values.
+    """The report covers the days from `first` to `last` (UTC), inclusive. Each row maps column names to values.
     Decimals are text with at most 12 decimal places; null means unknown.
     """
 
@@ -75,7 +75,7 @@ def report_all(request: HttpRequest) -> list[dict[str, Any]]:
     summary="One report over a period",
 )
 def report_get(request: HttpRequest, slug: str, first: Day | None = None, last: Day | None = None) -> dict[str, Any]:
-    """The period defaults to the last 28 days; at most 366 days are allowed. The report `gaps` covers the next 7 days
+    """The period defaults to the last 28 days, and may cover at most 366 days. The report `gaps` covers the next 7 days
     by default, and at most 62 days.
     """
     report = REPORTS.get(slug)
@@ -92,7 +92,7 @@ def report_get(request: HttpRequest, slug: str, first: Day | None = None, last: 
 @require_GET
 @platform_admin_required
 def report_list(request: HttpRequest) -> HttpResponse:
-    """List all reports, with the question that each report answers."""
+    """List all reports."""
     context = {"reports": REPORTS.values(), "elsewhere": ELSEWHERE}
     return render(request, "reports/report_list.html", context)
 
@@ -100,9 +100,7 @@ def report_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def report_page(request: HttpRequest, slug: str) -> HttpResponse:
-    """Show a report. `?from=2026-11-01&to=2026-11-28` sets the period, and `&view=` selects the heat map. `&format=csv`
-    or `&format=json` returns a file.
-    """
+    """Show a report for the period from `?from=` to `?to=`. `?format=csv` or `?format=json` returns a file."""
     report = REPORTS.get(slug)
     if report is None:
         raise Http404
@@ -135,7 +133,6 @@ def report_page(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _height(data: ReportData) -> str:
-    """Return the height of the chart, which depends on the number of its horizontal bars."""
     bars = len(data.chart["categories"]) if data.chart and data.chart.get("horizontal") else 0
     return "sm" if 0 < bars <= 4 else "lg" if bars > 10 else "md"
 

@@ -1,4 +1,4 @@
-"""Re-rating: a worker rates the usage of a month again with another price book, row by row."""
+"""Rate a month's usage again with another price book."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GROUPS = ("pool", "class", "customer")
 
 class RatedPart(NamedTuple):
     """One pool, class or customer. `amount` was charged, and `other` is the amount at the other book's prices.
-    `unpriced` is the number of rows without such a price; `other` leaves them out.
+    `unpriced` is the number of rows that the other book does not price; `other` excludes these rows.
     """
 
     name: str
@@ -39,13 +39,11 @@ class RatedPart(NamedTuple):
 
     @property
     def difference(self) -> Decimal | None:
-        """The amount at the other book's prices less the amount charged; None if the other book does not price every
-        row.
-        """
+        """`other` less `amount`; None if some rows are unpriced."""
         return None if self.unpriced else subtract(self.other, self.amount)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the stored form, with amounts as text."""
+        """Return the part in its stored form, with amounts as text."""
         return {**self._asdict(), "amount": decimal_text(self.amount), "other": decimal_text(self.other)}
 
     @classmethod
@@ -75,11 +73,7 @@ class _Sum:
 
 
 def rerating_request(*, book: PriceBook, month: datetime, asked_by: User | None, now: datetime) -> Rerating:
-    """Create a re-rating for a worker to carry out. It covers the usage of a calendar month (UTC) that was recorded
-    before `now`.
-
-    `book` may be a draft that is not stored.
-    """
+    """Create a re-rating of a calendar month (UTC) for a worker to carry out. `book` may be an unsaved draft."""
     start, end = month_of(month)
     rerating = Rerating(
         asked_by=asked_by,
@@ -97,9 +91,7 @@ def rerating_request(*, book: PriceBook, month: datetime, asked_by: User | None,
 
 
 def rerating_run(*, pk: UUID, now: datetime) -> Rerating:
-    """Rate every row and store the result; the progress is recorded meanwhile. Safe to repeat; only one process works
-    on a re-rating at a time.
-    """
+    """Rate every row and store the result. Safe to repeat."""
     rerating = Rerating.objects.get(pk=pk)
     with turn(f"rerating {pk}") as is_ours:
         if rerating.finished_at is None and is_ours:
@@ -130,7 +122,7 @@ def _rate(rerating: Rerating, now: datetime) -> None:
 
 
 def usage_of(rerating: Rerating) -> QuerySet[UsageRow]:
-    """Return the usage rows of a re-rating. Usage rows never change, so a second call returns the same rows."""
+    """Return the usage rows of a re-rating."""
     rows = UsageRow.objects.filter(
         currency=rerating.currency, created_at__gte=rerating.start, created_at__lt=rerating.until
     )
@@ -138,7 +130,6 @@ def usage_of(rerating: Rerating) -> QuerySet[UsageRow]:
 
 
 def _names(rerating: Rerating) -> tuple[dict[UUID, str], dict[str, str]]:
-    """Return the pool of each contract by contract id, and the name of each organisation by its id as text."""
     rows = usage_of(rerating).order_by()
     contracts = Contract.objects.filter(pk__in=rows.values("contract_id"))
     organisations = Organisation.objects.filter(pk__in=rows.values("organisation_id"))
@@ -147,7 +138,7 @@ def _names(rerating: Rerating) -> tuple[dict[UUID, str], dict[str, str]]:
 
 
 def parts_of(rerating: Rerating) -> dict[str, list[RatedPart]]:
-    """Return the result by group. "whole" is a list of one part. Lists are empty until the re-rating is finished."""
+    """Return the result by group. The lists are empty until the re-rating is finished."""
     result = rerating.result or {}
     whole = [result["whole"]] if "whole" in result else []
     return {
@@ -157,9 +148,6 @@ def parts_of(rerating: Rerating) -> dict[str, list[RatedPart]]:
 
 
 def _minimum_again(document: PriceBookDocument, row: UsageRow) -> Decimal | None:
-    """Return a contract's shortfall against another book's minimum. None if that book does not price all usage of the
-    contract.
-    """
     others = UsageRow.objects.filter(contract_id=row.contract_id).exclude(pk=row.pk)
     amounts = [rated_again(document, one) for one in others]
     known = [amount for amount in amounts if amount is not None]
@@ -167,8 +155,8 @@ def _minimum_again(document: PriceBookDocument, row: UsageRow) -> Decimal | None
 
 
 def rated_again(document: PriceBookDocument, row: UsageRow) -> Decimal | None:
-    """Return the amount of a row at another book's prices, under the row's own terms. None if that book has no price
-    for the terms or is in another currency.
+    """Return the amount of a row at another book's prices. None if the other book has no price for the row's terms, or
+    uses another currency.
     """
     rating = Rating.from_json(row.rating)
     if document.currency.code != row.currency:

@@ -35,7 +35,7 @@ SHOWN = ("customer", "pool", "class")
 
 class RatedPartOut(Schema):
     """`amount` is the amount charged. `other` is the amount for the same usage at the other book's prices. `unpriced`
-    is the number of usage rows without such a price; `other` leaves them out.
+    is the number of usage rows that the other book does not price; `other` excludes these rows.
     """
 
     name: str
@@ -96,7 +96,7 @@ class RatingIn(RequestBody):
 )
 @idempotent
 def rerating_create(request: HttpRequest, payload: RatingIn) -> tuple[int, Rerating]:
-    """Starts the re-rating and returns at once. A worker rates every usage row of the month."""
+    """Starts the re-rating and returns at once."""
     return 202, rerating_begin(_book(payload.book), payload.month, principal_get(request).user)
 
 
@@ -108,14 +108,14 @@ def rerating_create(request: HttpRequest, payload: RatingIn) -> tuple[int, Rerat
     summary="Get a re-rating",
 )
 def rerating_get(request: HttpRequest, pk: UUID) -> Rerating:
-    """Returns the progress and, once it is known, the result."""
+    """Returns the progress and, when the re-rating is finished, the result."""
     return get_object_or_404(Rerating, pk=pk)
 
 
 @require_POST
 @platform_admin_required
 def rerating_new(request: HttpRequest) -> HttpResponse:
-    """Start to rate a month again with the published book that the form names."""
+    """Start a re-rating of a month with a published book."""
     text = request.POST.get("book", "")
     book = _book(int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0)
     month = month_read(request.POST.get("month", ""))
@@ -129,14 +129,14 @@ def rerating_new(request: HttpRequest) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def rerating_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show the progress, then the result by customer, pool and class. htmx fetches only the part that changes."""
+    """Show the progress of a re-rating, then the result."""
     rerating = get_object_or_404(Rerating, pk=pk)
     name = "reports/_rerating.html" if request.headers.get("HX-Request") else "reports/rerating.html"
     return render(request, name, {**shown(rerating), "api_path": f"/api/v1/revenue/ratings/{pk}"})
 
 
 def shown(rerating: Rerating) -> dict[str, Any]:
-    """Return the template context for the part of the page that changes."""
+    """Return the template context of a re-rating."""
     parts = parts_of(rerating)
     return {
         "rerating": rerating,
@@ -147,7 +147,7 @@ def shown(rerating: Rerating) -> dict[str, Any]:
 
 
 def rerating_begin(book: PriceBook, month: date | None, user: User | None) -> Rerating:
-    """Create a re-rating and hand it to a worker."""
+    """Create a re-rating and queue it for a worker."""
     now = timezone.now()
     with transaction.atomic():
         rerating = rerating_request(book=book, month=month_instant(month, now), asked_by=user, now=now)

@@ -1,8 +1,7 @@
 """The revenue, cost and margin of a month, by pool, class and customer.
 
-Amounts are exact and come from the ledger. Net revenue is the month's revenue less the usage that its credit notes
-credited. The cost of used device time is attributed to the class and the customer that used it. Owned time that was not
-used is idle. The margin is net revenue less the cost of used time and the cost of idle time.
+Net revenue is revenue less credit notes for usage. The margin is net revenue less the cost of used and idle device
+time.
 """
 
 from __future__ import annotations
@@ -33,10 +32,8 @@ SAMPLE = " (sample data)"
 
 
 class Part(NamedTuple):
-    """One pool, class or customer. `amount` is its revenue. `credited` is the total of the month's credit notes for
-    usage of this or an earlier month. `ran` is the device time used, with its cost.
-
-    `owned` is the device time of a pool, with its cost; None for a class or a customer.
+    """The figures of one pool, class or customer. `credited` is the total of the month's credit notes for usage.
+    `owned` is None for a class or a customer.
     """
 
     name: str
@@ -66,9 +63,7 @@ class Part(NamedTuple):
 
     @property
     def margin(self) -> Fraction | None:
-        """Net revenue less cost; None if the cost is unknown. The cost of a pool is that of owned time; the cost of a
-        class or a customer is that of used time.
-        """
+        """Net revenue less cost; None if the cost is unknown."""
         cost = (self.owned or self.ran).cost
         return None if cost is None else Fraction(self.net) - cost
 
@@ -80,9 +75,8 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Revenue:
-    """A month in one currency. Device time is counted up to `until`, which is the end of the month or the present time.
-
-    `sample` is the part of the revenue that comes from sample data; nobody pays it.
+    """A month in one currency. Device time is counted up to `until`. `sample` is the revenue from sample data, which
+    nobody pays.
     """
 
     start: datetime
@@ -118,18 +112,13 @@ def revenue(*, month: datetime, currency: str, now: datetime) -> Revenue:
 
 
 def _sample(start: datetime, end: datetime, currency: str) -> Decimal:
-    """Return the period's revenue from sample data."""
     rows = UsageSum.objects.filter(recorded_at__gte=start, recorded_at__lt=end, currency=currency)
     found = rows.filter(recorded_at__lt=F("organisation__sample_until")).aggregate(total=Sum("amount"))["total"]
     return found or NOTHING
 
 
 def revenues(*, month: datetime, first: str, now: datetime) -> list[Revenue]:
-    """Return a report in the currency `first`, and a report in each other currency with usage or credits in the month.
-
-    Amounts in different currencies are never added. Device time is the same in every report, but its cost is the cost
-    entered in the report's currency.
-    """
+    """Return a report in the currency `first`, and a report in each other currency with usage or credits in the month."""
     start, end = month_of(month)
     rows = UsageSum.objects.filter(recorded_at__gte=start, recorded_at__lt=end).order_by()
     notes = CreditNote.objects.filter(issued_at__gte=start, issued_at__lt=end).order_by()
@@ -141,7 +130,6 @@ _Income = dict[str, tuple[int, Decimal]]
 
 
 def _income(start: datetime, end: datetime, currency: str) -> dict[str, _Income]:
-    """Return executions and exact amounts by pool (its slug), class, and customer (its id as text)."""
     rows = (
         UsageSum.objects.filter(recorded_at__gte=start, recorded_at__lt=end, currency=currency)
         .values("contract_id", "organisation_id", "klass")
@@ -160,10 +148,8 @@ def _income(start: datetime, end: datetime, currency: str) -> dict[str, _Income]
 
 
 def credited(start: datetime, end: datetime, currency: str) -> dict[str, dict[str, Decimal]]:
-    """Return the usage amounts that the period's credit notes credited, by pool, class and customer.
-
-    Amounts carried over from earlier invoices have no pool and no class. Credit notes for void invoices are left out,
-    because the usage is invoiced again.
+    """Return the credited usage amounts of the period, by pool, class and customer. Credit notes for void invoices are
+    left out.
     """
     rows = (
         CreditNoteLine.objects.filter(
@@ -191,7 +177,6 @@ def _pool_part(one: PoolTime, income: _Income) -> Part:
 
 
 def _parts(income: _Income, ran: dict[str, Time], back: dict[str, Decimal]) -> list[Part]:
-    """Return a part for each name with revenue, device time or credits, the highest revenue first."""
     parts = []
     for name in sorted(income.keys() | ran.keys() | back.keys()):
         time = ran.get(name, Time(Fraction(0), Fraction(0)))

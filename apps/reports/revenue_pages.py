@@ -30,10 +30,9 @@ router = Router(tags=["capacity"])
 
 
 class PartOut(Schema):
-    """`credited` is the total of the month's credit notes, for usage of this or an earlier month. `net` is `amount`
-    less `credited`, and the margin is computed from `net`. Device time is in whole microseconds; used time is also
-    given in exact seconds. `owned_us` and `cost_idle` are null for classes and customers. A cost or margin is null if
-    it is unknown, and `unknown` says why. Costs and seconds are rounded half-even to 12 decimal places.
+    """`credited` is the total of the month's credit notes for usage. `net` is `amount` less `credited`. `owned_us` and
+    `cost_idle` are null for classes and customers. A cost or margin is null if it is unknown, and `unknown` says why.
+    Device time is in whole microseconds. Costs and seconds are rounded half-even to 12 decimal places.
     """
 
     name: str
@@ -98,8 +97,8 @@ def revenue_get(request: HttpRequest, month: Day | None = None, currency: Code |
 @require_GET
 @platform_admin_required
 def revenue_page(request: HttpRequest) -> HttpResponse:
-    """Show a month. `?month=2026-11` selects the month (by default the present one), and `&currency=KWD` the currency.
-    `&format=csv` returns a file with every currency.
+    """Show the month in `?month=2026-11`, by default the current month. `?currency=` selects the currency, and
+    `?format=csv` returns a file.
     """
     text = request.GET.get("month", "")
     month = month_read(text)
@@ -120,8 +119,8 @@ def revenue_page(request: HttpRequest) -> HttpResponse:
 
 
 def reports_of(month: date | None) -> list[Revenue]:
-    """Return the reports of a month, one for each currency; the present month by default. The first report is in the
-    currency of the price book in force. The others follow for each currency with usage or credits.
+    """Return the reports of a month (by default the current month), one for each currency. The first report is in the
+    currency of the price book in force.
     """
     now = timezone.now()
     return revenues(month=month_instant(month, now), first=book_in_force(at=now).currency, now=now)
@@ -141,7 +140,7 @@ def month_instant(month: date | None, now: datetime) -> datetime:
 
 
 def month_read(text: str) -> date | None:
-    """Parse a month such as "2026-11" to its first day; None for any other text."""
+    """Return the first day of a month such as "2026-11"; None for any other text."""
     try:
         month = date.fromisoformat(f"{text[:7]}-01")
     except ValueError:
@@ -150,7 +149,6 @@ def month_read(text: str) -> date | None:
 
 
 def _chart(report: Revenue) -> dict[str, Any]:
-    """Return the chart of net revenue, cost of used time and idle cost by pool. Unknown values are left out."""
     pools = report.parts["pool"]
     series = (
         ("Net revenue", [part.net for part in pools]),
@@ -189,7 +187,6 @@ def _text(amount: Fraction | Decimal | None) -> str | None:
 
 
 def _file(reports: list[Revenue]) -> HttpResponse:
-    """Return a CSV file with every pool, class and customer in every currency."""
     response = HttpResponse(content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="takt-revenue-{reports[0].start:%Y-%m}.csv"'
     writer = csv.writer(response)

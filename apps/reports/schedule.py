@@ -1,4 +1,4 @@
-"""Periodic tasks of reports. Daily tasks are checked every hour, so that an outage only delays them."""
+"""Periodic tasks of reports."""
 
 from celery.schedules import crontab
 

@@ -47,7 +47,6 @@ class Cell(NamedTuple):
 
     @property
     def lengths(self) -> dict[str, timedelta]:
-        """The available, sold and used time as timedeltas."""
         return {
             "available": timedelta(microseconds=self.available),
             "sold": timedelta(microseconds=self.sold),
@@ -56,38 +55,34 @@ class Cell(NamedTuple):
 
     @property
     def share_sold(self) -> Fraction:
-        """The share of the available device time that was sold."""
         return Fraction(self.sold, self.available) if self.available else Fraction(0)
 
     @property
     def unused(self) -> timedelta:
-        """Device time that was sold but not used."""
         return timedelta(microseconds=max(0, self.sold - self.executed))
 
     @property
     def unallocated(self) -> timedelta:
-        """Device time that was not sold."""
         return timedelta(microseconds=max(0, self.available - self.sold))
 
     @property
     def share_unallocated(self) -> Fraction:
-        """The share of the available device time that was not sold."""
         return 1 - min(Fraction(1), self.share_sold) if self.available else Fraction(0)
 
     @property
     def share_idle(self) -> Fraction:
-        """The share of the sold device time that was not used; 0 if a host took longer than the reserved time."""
+        """The share of the sold device time that was not used; at least 0."""
         return Fraction(max(0, self.sold - self.executed), self.sold) if self.sold else Fraction(0)
 
     @property
     def heat(self) -> int:
-        """The heat level from 0 to 6: 0 if nothing was sold, then six equal steps of the share sold."""
+        """The heat level of the sold share, from 0 to 6; 0 if nothing was sold."""
         return -int(-self.share_sold * HEAT_STEPS // 1)
 
 
 @dataclass(frozen=True)
 class Waits:
-    """Waiting times: how long due leases waited for a worker. The percentiles are None if no worker took a lease."""
+    """How long due leases waited for a worker. The percentiles are None if no worker took a lease."""
 
     count: int
     p50: timedelta | None
@@ -105,7 +100,7 @@ class SlotRow(NamedTuple):
 
 @dataclass(frozen=True)
 class PoolLoad:
-    """One pool on one day."""
+    """The load of one pool on one day."""
 
     pool: Pool
     fleet: PoolInFull
@@ -117,12 +112,11 @@ class PoolLoad:
 
     @property
     def waiting(self) -> int:
-        """Leases that are planned or offered and have not started."""
+        """The number of leases that are planned or offered but not started."""
         return self.queue.get("planned", 0) + self.queue.get("offered", 0)
 
     @property
     def day(self) -> Cell:
-        """The day's totals over all hours."""
         first = self.cells[0]
         return Cell(
             first.start,
@@ -133,7 +127,7 @@ class PoolLoad:
 
 
 class Income(NamedTuple):
-    """The revenue of one class on one pool: the executions that started on the day, and their exact amount."""
+    """The revenue of one class on one pool, from executions that started on the day."""
 
     pool: str
     klass: str
@@ -144,7 +138,7 @@ class Income(NamedTuple):
 
 @dataclass(frozen=True)
 class Capacity:
-    """Every pool on one UTC day, with income and the newest refusals."""
+    """The capacity of all pools on one UTC day, with income and the newest refusals."""
 
     day: datetime
     hours: list[datetime]
@@ -155,7 +149,6 @@ class Capacity:
 
     @property
     def whole(self) -> Cell:
-        """The day's totals over all pools and hours."""
         days = [load.day for load in self.pools]
         return Cell(
             self.day,
@@ -166,7 +159,6 @@ class Capacity:
 
     @property
     def free_total(self) -> timedelta:
-        """The total free device time of all pools in the next 24 hours."""
         return sum((load.free_total for load in self.pools), timedelta())
 
     @property
@@ -179,7 +171,7 @@ class Capacity:
 
 
 def capacity(*, day: datetime, now: datetime) -> Capacity:
-    """Return the load, queue, waiting times and free windows of every pool on the UTC day that contains `day`."""
+    """Return the capacity of every pool on the UTC day that contains `day`."""
     start = day.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     hours = [start + number * HOUR for number in range(HOURS)]
     rows = pools_in_full(now=now)
@@ -190,7 +182,7 @@ def capacity(*, day: datetime, now: datetime) -> Capacity:
 
 
 def income(start: datetime, end: datetime) -> list[Income]:
-    """Return income by pool and class, from usage whose device time started in [start, end). Both ends must be full
+    """Return income by pool and class, from usage whose device time started in [start, end). Both instants must be full
     hours.
     """
     rows = (
@@ -210,10 +202,6 @@ def income(start: datetime, end: datetime) -> list[Income]:
 
 
 class _Facts(NamedTuple):
-    """The data of all pools: sold and used device time by device, free slots in order, queues, and waiting times by
-    pool.
-    """
-
     sold: dict[UUID, list[Interval]]
     executed: dict[UUID, list[Interval]]
     free: list[Slot]
@@ -222,7 +210,6 @@ class _Facts(NamedTuple):
 
     @classmethod
     def of(cls, devices: Sequence[Device], hours: Sequence[datetime], now: datetime) -> _Facts:
-        """Read the data of all pools with one query for each kind of data."""
         start, end = hours[0], hours[-1] + HOUR
         free = slots_free([device for device in devices if device.is_active], now, now + FREE_AHEAD, now=now)
         ids = [device.pk for device in devices]
@@ -259,7 +246,6 @@ def _slot_row(slot: Slot) -> SlotRow:
 
 
 def _sold(devices: Sequence[UUID], start: datetime, end: datetime) -> dict[UUID, list[Interval]]:
-    """Return sold device time by device. Time that is only held does not count."""
     rows = Window.objects.filter(
         device__in=devices, state=WindowState.ACTIVE, period__overlap=DateTimeTZRange(start, end, "[)")
     )
@@ -267,7 +253,6 @@ def _sold(devices: Sequence[UUID], start: datetime, end: datetime) -> dict[UUID,
 
 
 def _executed(devices: Sequence[UUID], start: datetime, end: datetime) -> dict[UUID, list[Interval]]:
-    """Return the device time of finished leases, by device."""
     rows = Lease.objects.filter(
         device__in=devices, state=LeaseState.DONE, device_from__lt=end, device_to__gt=start
     ).order_by()
@@ -282,9 +267,6 @@ def _by_device(rows: Iterable[tuple[UUID, datetime, datetime]]) -> dict[UUID, li
 
 
 def _by_hour(of_devices: Iterable[list[Interval]], hours: Sequence[datetime]) -> list[int]:
-    """Return how many microseconds of each consecutive hour the intervals cover. Overlapping intervals of one device
-    count once.
-    """
     start, end = micros_of(hours[0]), micros_of(hours[-1] + HOUR)
     sums = [0] * len(hours)
     for some in of_devices:

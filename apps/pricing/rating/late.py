@@ -1,8 +1,7 @@
 """Compute how many unused executions are released late.
 
-A contract's remaining work occupies the end of its reserved time, line after line. Reserved time is released in time if
-it starts at least `notice` after the release. All other reserved time is late, including time that has passed unused. A
-release counts from the start of its hour (UTC), so its cost is the same throughout the hour.
+The remaining work of a contract is assumed to occupy the end of the reserved time. Reserved time is late unless it
+starts at least the notice period after the release. A release counts from the start of the hour (UTC).
 """
 
 from __future__ import annotations
@@ -20,32 +19,34 @@ Period = tuple[datetime, datetime]
 
 @dataclass(frozen=True)
 class Unused:
-    """The unused executions of a line, or the unused operations of a quota. Each needs `seconds` of device time."""
+    """The unused executions of a contract line, or the unused operations of a quota. `seconds` is the device time per
+    execution or operation.
+    """
 
     count: int
     seconds: Fraction
 
 
 def shared_seconds(duration: Fraction, parts: Sequence[tuple[int, Fraction]]) -> list[Fraction]:
-    """Apportion a reservation's `duration` by weight and return the seconds for one execution of each part. `parts`
-    lists (executions, weight per execution).
+    """Apportion `duration` by weight, and return the seconds per execution of each part. `parts` lists (executions,
+    weight per execution).
     """
     whole = sum((count * weight for count, weight in parts), start=Fraction(0))
     return [duration * weight / whole if whole else Fraction(0) for _, weight in parts]
 
 
 def hour_start(instant: datetime) -> datetime:
-    """Return the start of the hour (UTC) that contains an instant."""
+    """Return the start of the hour (UTC) that contains `instant`."""
     return instant.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
 
 
 def late_before(released: datetime, *, notice_minutes: int) -> datetime:
-    """Return the instant before which reserved time counts as late. `released` is the time of the release."""
+    """Return the instant before which reserved time counts as late, for a release at `released`."""
     return hour_start(released) + timedelta(minutes=notice_minutes)
 
 
 def seconds_from(reserved: Iterable[Period], instant: datetime) -> Fraction:
-    """Return how many seconds of the reserved periods [start, end) lie at or after `instant`."""
+    """Return how many seconds of the reserved periods lie at or after `instant`."""
     spans = (max(end - max(start, instant), timedelta(0)) for start, end in reserved)
     return Fraction(sum(span // _MICROSECOND for span in spans), 10**6)
 
@@ -53,9 +54,7 @@ def seconds_from(reserved: Iterable[Period], instant: datetime) -> Fraction:
 def late_counts(
     lines: Sequence[Unused], *, reserved: Sequence[Period], released: datetime, notice_minutes: int
 ) -> list[int]:
-    """Return the number of late executions of each line. An execution is not late if any of its time is released in
-    time.
-    """
+    """Return the number of late executions of each line. An execution is late only if all its device time is late."""
     left = seconds_from(reserved, late_before(released, notice_minutes=notice_minutes))
     late = []
     for line in reversed(lines):

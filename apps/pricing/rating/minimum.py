@@ -1,4 +1,4 @@
-"""Rate the shortfall of a contract against the contract minimum."""
+"""Rate a contract's shortfall against the contract minimum."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from apps.pricing.rating.terms import LARGER, PLUS, Counts, Rating, Terms, step_
 
 
 def rate_contract_minimum(*, book: PriceBookDocument, charged: Decimal, terms: Terms) -> Rating:
-    """Rate the shortfall of a contract whose lines total `charged`; the amount is 0 if they reach the contract minimum.
+    """Rate the shortfall of a contract whose lines total `charged`.
 
-    The rating has no operations and one execution, which stands for the contract. Raises NotPriced if the book has no
-    contract minimum, and RatingError if `charged` is negative.
+    The amount is 0 if the lines reach the contract minimum. Raises NotPriced if the book has no contract minimum, and
+    RatingError if `charged` is negative.
     """
     if not book.contract_minimum:
         raise NotPriced(f"price book {book.version} asks for no minimum per contract")

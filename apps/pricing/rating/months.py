@@ -1,12 +1,10 @@
-"""The rules (version 2) for the charges of a calendar month. They do not depend on the dates or the number of its
-invoices.
+"""The rules (version 2) for the charges of a calendar month.
 
-Every result is computed from usage and its time, from credits, and from the amounts on other valid invoices. No rule
-uses an id or the order of invoices. An invoice charges the total so far minus the amounts on the other invoices, so the
-sum is the same for every order. docs/reference/invoice-amounts.md states the rules in words.
+The charges do not depend on the number, order or dates of the invoices. An invoice charges the month's total so far,
+minus the amounts on the other valid invoices. docs/reference/invoice-amounts.md states the rules in words.
 
-A *section* is a part of a calendar month (UTC) during which the same credits are valid. Its name is its first instant.
-A month without credits has one section.
+A *section* is a part of a calendar month (UTC) during which the same credits are valid. A section is identified by its
+first instant.
 """
 
 from __future__ import annotations
@@ -31,27 +29,25 @@ NOTHING = Decimal(0)
 
 
 def month_start(instant: datetime) -> datetime:
-    """Return the first instant of the calendar month (UTC) that contains an instant."""
+    """Return the first instant of the calendar month (UTC) that contains `instant`."""
     return instant.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
 
 def month_end(instant: datetime) -> datetime:
-    """Return the first instant of the next calendar month (UTC)."""
+    """Return the first instant of the month (UTC) after the month that contains `instant`."""
     return month_start(month_start(instant) + timedelta(days=32))
 
 
 def section_of(instant: datetime, cuts: Sequence[datetime]) -> datetime:
-    """Return the start of the section that contains an instant. It is the later of two instants: the start of the
-    month, and the last of the sorted `cuts` that is not after the instant.
-    """
+    """Return the start of the section that contains `instant`. `cuts` must be sorted."""
     start, at = month_start(instant), bisect_right(cuts, instant)
     return max(start, cuts[at - 1]) if at else start
 
 
 @dataclass(frozen=True, order=True)
 class Eligible:
-    """Used operations that may be free. `worth` is the price of one operation. `allowance` is the number of operations
-    that the price book grants free each month.
+    """Used operations that may be free. `worth` is the price of one operation. `allowance` is the number of free
+    operations that the price book grants per month.
     """
 
     allowance: int
@@ -68,19 +64,21 @@ class Eligible:
 
 @dataclass(frozen=True)
 class Free:
-    """A number of free operations, and their total value (positive)."""
+    """The number of free operations, and their total value."""
 
     operations: int = 0
     amount: Decimal = NOTHING
 
 
 def allowance_of(book: PriceBookDocument) -> int:
-    """Return the number of operations that a book grants free every month."""
+    """Return the number of free operations that a price book grants per month."""
     return int(CONTEXT.scaleb(book.free_tera_operations, TERA))
 
 
 def eligible_of(book: PriceBookDocument, rating: Rating) -> list[Eligible]:
-    """Return the used operations of a rating that may be free, one item per price. `book` is the book that rated them."""
+    """Return the used operations of a rating that may be free, one item per price. `book` is the price book of the
+    rating.
+    """
     allowance = allowance_of(book)
     if not allowance or rating.unused or rating.missed:
         return []
@@ -92,7 +90,7 @@ def eligible_of(book: PriceBookDocument, rating: Rating) -> list[Eligible]:
 
 
 def eligible_sum(parts: Iterable[Eligible]) -> list[Eligible]:
-    """Return the same operations, sorted. Operations with equal allowance and price are combined."""
+    """Combine operations of equal allowance and price, and return them sorted."""
     found: defaultdict[tuple[int, Decimal], int] = defaultdict(int)
     for part in parts:
         found[part.allowance, part.worth] += part.operations
@@ -100,12 +98,10 @@ def eligible_sum(parts: Iterable[Eligible]) -> list[Eligible]:
 
 
 def free_most(parts: Iterable[Eligible], *, taken: int = 0) -> Free:
-    """Return the free operations of a month. The most expensive operations are free first, in whatever order they were
-    used or invoiced.
+    """Return the free operations of a month. The most expensive operations are free first.
 
-    Operations rated with books that grant at most n free operations get at most n in total. Several books in one month
-    therefore grant as many as the most generous book alone. `taken` is the number of operations that are already free
-    on version 1 invoices.
+    Operations whose allowance is at most n get at most n free operations in total. `taken` is the number of operations
+    already free on version 1 invoices.
     """
     merged = eligible_sum(parts)
     levels = sorted({part.allowance for part in merged})
@@ -124,12 +120,11 @@ def free_most(parts: Iterable[Eligible], *, taken: int = 0) -> Free:
 def free_due(
     *, earlier: Sequence[Eligible], section: Sequence[Eligible], given: Free, most: Decimal, taken: int = 0
 ) -> Free:
-    """Return the free operations that an invoice grants in a section. These are the operations that `section` adds to
-    the free operations of `earlier` sections of the month, minus the operations that other invoices granted (`given`).
-    Their value is at most `most`, the invoice's charge for the section's work.
+    """Return the free operations that an invoice grants in a section, with a value of at most `most`.
 
-    `section` is the section's work on all invoices, including this invoice. The result is negative if the other
-    invoices granted too much.
+    `section` lists the section's operations on all invoices. `earlier` lists the operations in the month's earlier
+    sections. `given` is what the other invoices granted in the section. The result is negative if the other invoices
+    granted too much.
     """
     before, after = free_most(earlier, taken=taken), free_most([*earlier, *section], taken=taken)
     amount = subtract(subtract(after.amount, before.amount), given.amount)
@@ -137,18 +132,16 @@ def free_due(
 
 
 def minimum_due(least: Decimal, *, charged: Decimal, topped: Decimal) -> Decimal:
-    """Return the amount still to be charged for a finished month to reach `least`. `charged` is the total of all
-    invoices without top-ups, and `topped` is the total of the top-ups. The result is negative if the top-ups were too
-    high.
+    """Return the amount that must still be charged for a finished month to reach `least`. `charged` is the total
+    without top-ups, and `topped` is the total of the top-ups. The result is negative if the top-ups were too high.
     """
     return subtract(max(subtract(least, charged), NOTHING), topped)
 
 
 @dataclass(frozen=True)
 class Fund:
-    """A credit that can pay charges from `start` until `end` (exclusive; None means no end). If an administrator ended
-    the credit early, it can pay until `ended`. A credit note that restores part of a credit creates a separate fund,
-    which starts when the note is issued.
+    """A credit that can pay charges from `start` until `end` (exclusive; None means no end). A credit that was ended
+    early can pay until `ended`.
     """
 
     credit: str
@@ -164,11 +157,7 @@ class Fund:
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """The sort key, which puts the earliest end first. Funds with the same end are interchangeable once they have
-        started.
-
-        `ended` is ignored, because ending a fund early does not change what it paid before.
-        """
+        # `ended` is left out: ending a fund early does not change what the fund paid before.
         return (self.end is None, self.end or self.start, self.start, self.amount, self.credit)
 
     def is_valid(self, at: datetime) -> bool:
@@ -181,9 +170,7 @@ Uses = dict[tuple[datetime, str], Decimal]
 
 
 def credits_allot(charges: Mapping[datetime, Decimal], funds: Iterable[Fund]) -> Uses:
-    """Allot credits to charges, section by section in chronological order. Each section is paid from the credits that
-    are valid in it, starting with the credit that ends first.
-    """
+    """Allot credits to charges, section by section in chronological order. The credit that ends first is used first."""
     ordered = sorted(funds, key=lambda fund: fund.order)
     left = [fund.amount for fund in ordered]
     found: Uses = {}
@@ -207,9 +194,10 @@ def credits_due(
     funds: Sequence[Fund],
     left: Mapping[str, Decimal],
 ) -> Uses:
-    """Return the credits that pay an invoice's charges `own`: the credits allotted to its sections, minus the credits
-    already `used` by other invoices. `beside` holds the charges of those other invoices. The invoice uses at most its
-    own charge for a section, and at most the amount `left` of each credit.
+    """Return the credits that an invoice uses for its charges (`own`).
+
+    `beside` holds the charges of the other invoices, and `used` holds the credits that the other invoices used. At most
+    the amount in `left` is taken from each credit.
     """
     charges = {at: exact_sum([own.get(at, NOTHING), beside.get(at, NOTHING)]) for at in own.keys() | beside.keys()}
     wanted, rest = credits_allot(charges, funds), dict(left)
@@ -229,9 +217,7 @@ def credits_due(
 
 
 def funds_left(funds: Iterable[Fund], before: Mapping[str, Decimal]) -> list[Fund]:
-    """Return the funds that remain after the amounts already used (`before`). Each amount is taken from the earliest
-    funds of its credit. Exhausted funds are left out.
-    """
+    """Return the funds that remain after the amounts in `before` are taken from the earliest funds of each credit."""
     rest, found = dict(before), []
     for fund in sorted(funds, key=lambda one: (one.credit, one.start, one.amount)):
         taken = min(max(rest.get(fund.credit, NOTHING), NOTHING), fund.amount)

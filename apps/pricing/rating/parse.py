@@ -1,4 +1,4 @@
-"""Read a price book document. All faults are collected with their places; no value is guessed."""
+"""Read a price book document, and report every fault with its path."""
 
 from __future__ import annotations
 
@@ -65,10 +65,9 @@ def book_from_text(text: str | bytes) -> PriceBookDocument:
 
 
 def book_from_json(document: Any, *, currencies: Mapping[str, int] | None = None) -> PriceBookDocument:
-    """Check and read a price book document. Raises BookError, which lists every fault.
+    """Check and read a price book document. Raises BookError with every fault.
 
-    `currencies` maps the allowed currency codes to their decimal places. If it is None, any code is accepted with the
-    decimal places that the document states, as in older books.
+    `currencies` maps the allowed currency codes to their decimal places. If it is None, any code is accepted.
     """
     reader = _Reader()
     reader.keys(document, _KEYS, "the document", _MAY)
@@ -107,8 +106,7 @@ def book_from_json(document: Any, *, currencies: Mapping[str, int] | None = None
 
 
 class _Reader:
-    """Collects faults. A faulty value is replaced by a valid one, so that reading continues and finds further faults."""
-
+    # A faulty value is replaced by a valid value, so that reading continues and finds further faults.
     def __init__(self) -> None:
         self.problems: list[str] = []
 
@@ -164,7 +162,6 @@ class _Reader:
         return number
 
     def price_factor(self, value: Any, where: str, at_most: Decimal) -> Decimal:
-        """Return a price factor of at most `at_most`. A factor of 0 is a fault."""
         number = self.factor(value, where, at_most)
         if number == 0:
             self.problems.append(f"{where} is 0; nothing is sold for nothing, give a factor above 0")
@@ -211,16 +208,12 @@ def _prices(reader: _Reader, value: Any) -> dict[str, dict[str, Decimal]]:
 
 
 def _minimum(reader: _Reader, value: Any, where: str) -> int | dict[str, int]:
-    """Return the minimum operations per cycle: one number for all precisions of the class, or one number for each
-    precision.
-    """
     if isinstance(value, dict):
         return reader.table(value, where, lambda item, place: reader.integer(item, place, 0, 10**12))
     return reader.integer(value, where, 0, 10**12)
 
 
 def _money(reader: _Reader, document: dict[str, Any], key: str) -> Decimal:
-    """Return an optional amount of at least 0; the default is 0."""
     number = reader.decimal(document.get(key, "0"), key, PRICE_PLACES)
     if number is None:
         return Decimal(0)

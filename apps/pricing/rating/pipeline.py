@@ -1,6 +1,6 @@
-"""The rating function: a sequence of small steps. Each step is recorded with its input, factor, result and rule.
+"""The rating function, which computes a price in small recorded steps.
 
-Every step is linear in the number of executions, so the parts of a contract add up exactly to the whole.
+Every step is linear in the number of executions, so the prices of a contract's parts add up exactly.
 """
 
 from __future__ import annotations
@@ -30,17 +30,14 @@ def rate(
 ) -> Rating:
     """Price `executions` executions of a program (G11, G12, G13, T1).
 
-    `unused`: the executions were reserved but not run. The class's share for unused work applies to the list price in
-    place of the surcharge and the discounts. `late` (only with `unused`): the executions were released late, and the
-    amount is the additional charge for the late release. `missed`: the executions were guaranteed but not finished in
-    time, and the amount is the credit.
+    `unused`: the executions were reserved but not run. `late` (only with `unused`): the amount is the additional charge
+    for a late release. `missed`: the executions were guaranteed but not finished in time, and the amount is the credit.
 
     `measured`: the total counts of each lease, for terms that charge measured counts. `periods`: the number of
-    executions by the tariff period of their first cycle, for classes whose price depends on the hour. No period costs
-    more than the agreed period.
+    executions by tariff period, for classes whose price depends on the hour.
 
     Raises NotPriced if the book lacks a price, and RatingError if counts, terms or instants are invalid. The result is
-    exact: at most 40 decimal places, never rounded.
+    exact.
     """
     check_inputs(book, counts, executions, terms, unused=unused, missed=missed, measured=measured, periods=periods)
     price_class = book.price_class(terms.klass)
@@ -84,7 +81,6 @@ def rate(
 def _run_steps(
     book: PriceBookDocument, listed: Step, executions: int, terms: Terms, periods: Mapping[str, int] | None
 ) -> list[Step]:
-    """Return the steps for executions that ran, priced for `periods`, or for the agreed period if `periods` is None."""
     if periods is None:
         return _use_steps(book, listed, terms, bound_period(book, terms), "")
     return _period_steps(book, listed, executions, terms, periods)
@@ -171,9 +167,6 @@ def _list_step(book: PriceBookDocument, billed: Decimal, terms: Terms) -> Step:
 def _use_steps(
     book: PriceBookDocument, listed: Step, terms: Terms, period: Period | None, mark: str, last: str = "amount"
 ) -> list[Step]:
-    """Return the steps from the list price to the amount. The amount is the price in the class bought or, if lower, the
-    price in the class served.
-    """
     bought = book.price_class(terms.klass)
     if not terms.served:
         return _class_steps(book, bought, listed, terms, period, mark, last)
@@ -256,9 +249,6 @@ def _largest_discount(
 def _period_steps(
     book: PriceBookDocument, listed: Step, executions: int, terms: Terms, periods: Mapping[str, int]
 ) -> list[Step]:
-    """Return the steps for each part of the executions, at the price of the period in which the part ran or, if
-    cheaper, of the agreed period. A delay therefore never raises the price.
-    """
     unit, bound = book.currency.code, bound_period(book, terms)
     assert bound is not None  # check_inputs refuses periods where nothing follows the hours
     once = CONTEXT.scaleb(
@@ -286,7 +276,6 @@ def _period_steps(
 
 
 def _summed(parts: list[Step], unit: str) -> list[Step]:
-    """Return the running sum of the parts; the result of the last step is the amount."""
     steps: list[Step] = []
     total = Decimal(0)
     for number, part in enumerate(parts, 1):
@@ -314,9 +303,6 @@ def _unused_steps(book: PriceBookDocument, price_class: PriceClass, listed: Step
 
 
 def _late_steps(book: PriceBookDocument, price_class: PriceClass, listed: Step, terms: Terms) -> list[Step]:
-    """Return the steps for a late release. The amount is the late charge less the charge for unused work, and at least
-    0.
-    """
     late, unit = price_class.late, book.currency.code
     assert late is not None  # check_late refuses a class without such a term
     steps = _use_steps(book, listed, terms, bound_period(book, terms), "", "bought")
@@ -343,7 +329,6 @@ def _late_steps(book: PriceBookDocument, price_class: PriceClass, listed: Step, 
 
 
 def _unused_amount(price_class: PriceClass, listed: Step, bought: Decimal, unit: str) -> Step:
-    """Return the step with the charge for unused work, which does not depend on the time of the release."""
     share = multiply(listed.result, price_class.unused)
     rule = (
         f"Unused work costs {decimal_text(price_class.unused)} of the list price, never more than its use would have."

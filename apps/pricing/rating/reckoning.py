@@ -1,7 +1,5 @@
-"""Compute the charges of one invoice from the charges of the other invoices. The rules in `months` apply to each
-section.
-
-The valid invoices, the credits and the draft's usage are plain data. The module uses neither Django nor a clock.
+"""Compute an invoice's charges for each section from the charges on the other invoices. The module uses neither Django
+nor a clock.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from apps.pricing.rating.months import (
 
 @dataclass
 class Held:
-    """The charges of one invoice or draft for a section."""
+    """The charges of an invoice or a draft for one section."""
 
     usage: Decimal = Decimal(0)
     free: Free = field(default_factory=Free)
@@ -39,23 +37,20 @@ class Held:
 
     @property
     def charged(self) -> Decimal:
-        """The amount that counts towards the month's minimum charge: usage less free operations, plus commitment
-        shortfalls.
-        """
+        """The amount that counts towards the month's minimum charge."""
         return exact_sum([self.usage, self.free.amount.copy_negate(), self.shortfall])
 
     @property
     def charge(self) -> Decimal:
-        """The amount that credits may pay."""
         return exact_sum([self.charged, self.minimum])
 
     def use(self, amount: Decimal, eligible: Iterable[Eligible]) -> None:
-        """Add the amount of rated usage, and its operations that may be free."""
+        """Add the amount of rated usage, and the operations that may be free."""
         self.usage = exact_sum([self.usage, amount])
         self.eligible = eligible_sum([*self.eligible, *eligible])
 
     def to_json(self, section: datetime) -> dict[str, Any]:
-        """Return the charges in the form stored in a document; `held_of_json` reads that form."""
+        """Return the charges in their stored form."""
         return {
             "start": stamp(section),
             "usage": decimal_text(self.usage),
@@ -67,12 +62,12 @@ class Held:
 
 
 def stamp(instant: datetime) -> str:
-    """Format an instant for documents: ISO 8601 in UTC, with microseconds if they are not 0."""
+    """Format an instant as ISO 8601 in UTC."""
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def held_of_json(document: Mapping[str, Any]) -> tuple[datetime, Held]:
-    """Read the start and the charges of a section from their stored form."""
+    """Read the start and the charges of a section from the stored form."""
     return datetime.fromisoformat(document["start"]), Held(
         usage=Decimal(document["usage"]),
         free=Free(int(document["free"]["operations"]), Decimal(document["free"]["amount"])),
@@ -84,7 +79,9 @@ def held_of_json(document: Mapping[str, Any]) -> tuple[datetime, Held]:
 
 @dataclass
 class Older:
-    """What version 1 invoices charged and granted. Each invoice counts towards the month in which its period ends."""
+    """The charges and free operations of all version 1 invoices in one month. An invoice belongs to the month in which
+    its period ends.
+    """
 
     charged: Decimal = Decimal(0)
     free: int = 0
@@ -98,23 +95,23 @@ class Standing:
     older: Mapping[datetime, Older]
 
     def of_month(self, month: datetime) -> list[Held]:
-        """Return the charges of all sections of a month."""
+        """Return the charges in all sections of a month."""
         return [one for start, held in self.sections.items() if month_start(start) == month for one in held]
 
     def eligible(self, sections: Iterable[datetime]) -> list[Eligible]:
-        """Return the operations in these sections that may be free."""
+        """Return the operations that may be free in these sections."""
         return eligible_sum(part for at in sections for one in self.sections.get(at, []) for part in one.eligible)
 
     def free(self, section: datetime) -> Free:
-        """Return the operations already granted free in a section."""
+        """Return the free operations already granted in a section."""
         held = [one.free for one in self.sections.get(section, [])]
         return Free(sum(one.operations for one in held), exact_sum(one.amount for one in held))
 
 
 @dataclass(frozen=True)
 class FreeLine:
-    """The free operations that a draft grants in a section. `most` is the allowance of the most generous book; `basis`
-    explains the result.
+    """The free operations that a draft grants in a section. `most` is the largest allowance. `basis` holds the input
+    figures.
     """
 
     section: datetime
@@ -124,7 +121,7 @@ class FreeLine:
 
 
 def free_lines(own: Mapping[datetime, Held], standing: Standing) -> list[FreeLine]:
-    """Compute the free operations of a draft's sections in chronological order, and store them in `own`."""
+    """Compute the free operations of a draft's sections, and store them in `own`."""
     found = (_free_line(section, own, standing) for section in sorted(own) if own[section].eligible)
     return [line for line in found if line is not None]
 
@@ -158,7 +155,6 @@ def _free_line(section: datetime, own: Mapping[datetime, Held], standing: Standi
 
 
 def _between(sections: Iterable[datetime], month: datetime, section: datetime) -> list[datetime]:
-    """Return the starts of the month's sections that precede `section`."""
     return [start for start in sections if month <= start < section]
 
 
@@ -168,7 +164,7 @@ def _free_operations(held: Iterable[Held]) -> int:
 
 @dataclass(frozen=True)
 class MinimumLine:
-    """The amount still to be charged for a finished month. `basis` holds the figures from which it was computed."""
+    """The amount still to be charged for a finished month. `basis` holds the input figures."""
 
     amount: Decimal
     basis: dict[str, Any]
@@ -177,9 +173,7 @@ class MinimumLine:
 def minimum_line(
     month: datetime, least: Decimal, own: Mapping[datetime, Held], standing: Standing
 ) -> MinimumLine | None:
-    """Return a month's shortfall against `least`, before credits; None if it is 0. The usage, free operations and
-    commitment shortfalls on all invoices count.
-    """
+    """Return a month's shortfall against `least`, before credits; None if the shortfall is 0."""
     ours = [held for section, held in own.items() if month_start(section) == month]
     theirs = standing.of_month(month)
     net = exact_sum(subtract(held.usage, held.free.amount) for held in ours)
@@ -203,8 +197,8 @@ def minimum_line(
 
 @dataclass(frozen=True)
 class Purse:
-    """The credits of one currency: their funds, the amount `left` of each credit, and the amounts that valid invoices
-    `used` in each section. `older` holds the amounts that version 1 invoices used.
+    """The credits of one currency. `left` is the unused amount of each credit. `used` holds the amounts that valid
+    invoices used in each section, and `older` holds the amounts that version 1 invoices used.
     """
 
     funds: tuple[Fund, ...] = ()
@@ -214,20 +208,20 @@ class Purse:
 
     @property
     def cuts(self) -> list[datetime]:
-        """The instants at which the set of valid credits changes; they divide a month into sections."""
+        """The instants at which the set of valid credits changes."""
         return sorted({fund.start for fund in self.funds} | {fund.over for fund in self.funds if fund.over is not None})
 
 
 @dataclass(frozen=True)
 class Payment:
-    """The credits that pay a draft. `basis` holds the figures from which they were computed."""
+    """The credits that pay a draft. `basis` holds the input figures."""
 
     uses: Uses
     basis: dict[str, Any]
 
 
 def credits_pay(purse: Purse, own: Mapping[datetime, Held], standing: Standing) -> Payment:
-    """Compute the credits that pay each section of a draft, given the charges of the other valid invoices."""
+    """Compute the credits that pay each section of a draft."""
     first = min(own, default=None)
     funds = [] if first is None else _funds_at(purse, first)
     if first is None or not funds:
@@ -256,7 +250,6 @@ def _beside_basis(charged: Mapping[datetime, Decimal], used: Uses) -> dict[str, 
 
 
 def _funds_at(purse: Purse, first: datetime) -> list[Fund]:
-    """Return the funds that remain after the sections before `first`. Funds that have ended by then are left out."""
     before = dict(purse.older)
     for (section, credit), amount in purse.used.items():
         if section < first:

@@ -1,6 +1,4 @@
-"""The only rounding: half-even to the currency's minor unit. It applies to a quote's total and to the total of all
-invoices.
-"""
+"""The only rounding of charged amounts: half-even to the currency's minor unit."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ _ROUNDING = Context(prec=120, traps=[InvalidOperation])
 
 @dataclass(frozen=True)
 class Payable:
-    """An exact total and its payable part. The equation exact == payable + carried + correction always holds."""
+    """An exact total and its payable part. exact == payable + carried + correction always holds."""
 
     exact: Decimal
     payable: Decimal
@@ -24,7 +22,7 @@ class Payable:
 
 
 def payable_of(exact: Decimal, *, exponent: int) -> Payable:
-    """Round a total once, half-even. A total below one minor unit is not charged; it is carried to the next invoice."""
+    """Round a total half-even to the minor unit. A total below one minor unit is carried to the next invoice."""
     unit = Decimal(1).scaleb(-exponent)
     zero = Decimal(0).quantize(unit)
     if abs(exact) < unit:
@@ -34,12 +32,10 @@ def payable_of(exact: Decimal, *, exponent: int) -> Payable:
 
 
 def asked_of(total: Decimal, *, before: Decimal, exponent: int) -> Payable:
-    """Return the amount that an invoice charges after earlier invoices charged `before`. `total` is exact and includes
-    the amount carried in.
+    """Return the amount that an invoice charges after earlier invoices charged `before`.
 
-    All invoices together charge their exact sum, rounded half-even. They charge nothing while the sum is below one
-    minor unit. The total charged therefore does not depend on the number of invoices. Rounding differences of either
-    sign are carried to the next invoice.
+    `total` is exact and includes the amount carried in. All invoices together charge their exact sum, rounded
+    half-even.
     """
     whole = exact_sum([before, total])
     asked = max(subtract(payable_of(whole, exponent=exponent).payable, before), Decimal(0))
@@ -47,8 +43,8 @@ def asked_of(total: Decimal, *, before: Decimal, exponent: int) -> Payable:
 
 
 def tax_of(taxed: Decimal, *, carried_in: Decimal, before: Decimal, exponent: int) -> Payable:
-    """Return the tax of an invoice. `taxed` is the exact tax on the amount that the invoice charges. The tax is rounded
-    as in `asked_of`, except that amounts below one minor unit are rounded too: 0.0076 becomes 0.01.
+    """Return the tax of an invoice. `taxed` is the exact tax on the amount that the invoice charges. Amounts below one
+    minor unit are rounded too: 0.0076 becomes 0.01.
     """
     unit, exact = Decimal(1).scaleb(-exponent), exact_sum([taxed, carried_in])
     whole = exact_sum([before, exact]).quantize(unit, rounding=ROUND_HALF_EVEN, context=_ROUNDING)
@@ -57,10 +53,8 @@ def tax_of(taxed: Decimal, *, carried_in: Decimal, before: Decimal, exponent: in
 
 
 def shares_of(payable: Decimal, amounts: Sequence[Decimal], *, exponent: int) -> list[Decimal]:
-    """Divide a rounded total among its exact lines by the largest remainder method, so that the printed lines add up.
-
-    If the total is the rounded sum of the amounts, each share differs from its exact amount by less than one minor
-    unit. Ties go to the earlier line.
+    """Divide a rounded total among exact amounts by the largest remainder method, so that the shares add up to the
+    total. Ties go to the earlier line.
     """
     if not amounts:
         return []

@@ -1,7 +1,4 @@
-"""Format a pricing step for people. Unit prices have four significant digits; all other figures keep every digit.
-
-The unformatted step is stored, hashed, billed and recomputed. JSON and CSV files contain it too.
-"""
+"""Format the steps of a price for people. Unit prices have four significant digits; all other figures keep every digit."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ class StepShown:
 
 
 def step_shown(step: Step | Mapping[str, str], currency: Currency) -> StepShown:
-    """Return the texts of a step. `step` is a Step or its JSON form. `currency` is the currency of the price."""
+    """Return the texts of a step. `step` is a Step or its JSON form."""
     told = step.to_json() if isinstance(step, Step) else step
     value, factor, rule, exact = figure(told["input"]), figure(told["factor"]), told["rule"], ""
     if told["operation"] == PER_TERA:
@@ -43,6 +40,6 @@ def step_shown(step: Step | Mapping[str, str], currency: Currency) -> StepShown:
 
 
 def figure(text: str) -> str:
-    """Add thousands separators to a decimal number; every digit is kept."""
+    """Add thousands separators to a decimal number."""
     whole, dot, part = text.removeprefix("-").partition(".")
     return f"{'-' if text.startswith('-') else ''}{int(whole):,}{dot}{part}"

@@ -1,8 +1,6 @@
 """Tariff periods by hour: month x hour matrices in a named time zone, as in the US Utility Rate Database.
 
-Every interval is half-open and in UTC. Local time is derived from UTC and never used in arithmetic, so days of 23 or 25
-hours have their real length. For example, the hours from 00 to 06 in New York last 5 hours on one night of the year and
-7 hours on another.
+Every interval is half-open and in UTC. Days of 23 or 25 hours have their real length.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ Span = tuple[Period, datetime, datetime]
 
 @dataclass(frozen=True, order=True)
 class Holiday:
-    """A local date that counts as a weekend day."""
+    """A local date that is treated as a weekend day."""
 
     day: date
     name: str
@@ -53,7 +51,7 @@ class Holiday:
 
 @dataclass(frozen=True)
 class Tariff:
-    """The period of every local hour. Each matrix has 12 rows (months) of 24 indices into `periods`."""
+    """The tariff period of every local hour. Each matrix has 12 rows (months) of 24 indices into `periods`."""
 
     zone: str
     periods: tuple[Period, ...]
@@ -63,7 +61,6 @@ class Tariff:
 
     @cached_property
     def tzinfo(self) -> ZoneInfo:
-        """The time zone, from the time zone data of this machine."""
         return zone_of(self.zone)
 
     @cached_property
@@ -71,14 +68,14 @@ class Tariff:
         return frozenset(holiday.day for holiday in self.holidays)
 
     def period_at(self, instant: datetime) -> Period:
-        """Return the period at an instant, which must be timezone-aware."""
+        """Return the tariff period at a timezone-aware instant."""
         local = instant.astimezone(self.tzinfo)
         resting = local.weekday() >= 5 or local.date() in self._holiday_dates
         matrix = self.weekend if resting else self.weekday
         return self.periods[matrix[local.month - 1][local.hour]]
 
     def is_off_peak(self, instant: datetime) -> bool:
-        """Return whether the instant is in an off-peak hour."""
+        """Return whether `instant` is in an off-peak hour."""
         return self.period_at(instant).off_peak
 
     def period(self, name: str) -> Period:
@@ -90,7 +87,7 @@ class Tariff:
         raise NotPriced(f"the tariff has no period {name!r} (it has {known})")
 
     def spans(self, start: datetime, end: datetime) -> list[Span]:
-        """Divide [start, end) at each change of period. Return (period, from, to) in UTC, in order and without gaps."""
+        """Split [start, end) at each change of period, and return (period, start, end) in UTC."""
         _check_span(start, end)
         found: list[Span] = []
         left = start.astimezone(UTC)
@@ -107,13 +104,11 @@ class Tariff:
         return found
 
     def intervals(self, start: datetime, end: datetime, *, off_peak: bool = True) -> list[Interval]:
-        """Return the off-peak parts of [start, end) in UTC, merged and in order. If `off_peak` is False, return the
-        peak parts.
-        """
+        """Return the off-peak parts of [start, end), or the peak parts if `off_peak` is False."""
         return merge([(left, right) for period, left, right in self.spans(start, end) if period.off_peak == off_peak])
 
     def dearest(self, start: datetime, end: datetime) -> datetime:
-        """Return the first instant of [start, end) in the most expensive period."""
+        """Return the first instant in [start, end) at which the price factor is highest."""
         spans = self.spans(start, end)
         if not spans:
             raise RatingError("A window that ends before it begins cannot be priced.")
@@ -121,7 +116,7 @@ class Tariff:
         return next(left for period, left, _ in spans if period.factor == most)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the tariff in the form stored in a document; `parse.book_from_json` reads that form."""
+        """Return the tariff in its stored form."""
         return {
             "zone": self.zone,
             "periods": [period.to_json() for period in self.periods],
@@ -132,7 +127,7 @@ class Tariff:
 
 
 def zone_of(name: str) -> ZoneInfo:
-    """Return the IANA time zone named `name`. Raises RatingError if this machine does not have it."""
+    """Return the IANA time zone named `name`. Raises RatingError if the time zone is unknown."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
@@ -158,7 +153,7 @@ def intersect(left: list[Interval], right: list[Interval]) -> list[Interval]:
 
 
 def merge(intervals: list[Interval]) -> list[Interval]:
-    """Return the union of intervals as ordered, disjoint, non-touching half-open intervals."""
+    """Return the union of intervals as ordered, disjoint half-open intervals."""
     found: list[Interval] = []
     for start, end in sorted(intervals):
         if found and start <= found[-1][1]:

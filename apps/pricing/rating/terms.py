@@ -1,6 +1,6 @@
-"""The inputs and outputs of a rating: counts, terms, steps and the result. Each is plain data with one JSON form.
+"""The inputs and outputs of a rating: counts, terms, steps and the result.
 
-A field that was added later is left out of the JSON if it has its default value, so older documents keep their digests.
+New fields are omitted from the JSON if they have their default value, so that older documents keep their digests.
 """
 
 from __future__ import annotations
@@ -30,9 +30,7 @@ PLUS = "plus"
 
 @dataclass(frozen=True)
 class Counts:
-    """The counts of one execution of the compiled program: operations, and cycles of device occupancy (the program's
-    initiation interval).
-    """
+    """The operations and the cycles (initiation interval) of one execution of a compiled program."""
 
     operations: int
     cycles: int
@@ -47,9 +45,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Schedule:
-    """A schedule of `intervals` consecutive intervals of `every` seconds, with `each` executions in every interval
-    (G11).
-    """
+    """A schedule of `intervals` intervals of `every` seconds, with `each` executions per interval (G11)."""
 
     each: int
     every: Fraction
@@ -57,12 +53,13 @@ class Schedule:
 
     @property
     def executions(self) -> int:
-        """The total number of executions."""
         return self.each * self.intervals
 
     @staticmethod
     def between(*, each: int, every: Fraction, start: datetime, end: datetime) -> Schedule:
-        """Return a schedule with as many whole intervals as fit into [start, end). Raises RatingError if none fits."""
+        """Return a schedule with as many whole intervals as fit into [start, end). Raises RatingError if no interval
+        fits.
+        """
         if each < 1 or every <= 0:
             raise RatingError("An interval must be longer than 0 seconds and have at least one execution.")
         span = end.astimezone(UTC) - start.astimezone(UTC)
@@ -84,13 +81,10 @@ class Schedule:
 class Terms:
     """The agreed terms of a price: processor class, precision, class of service, commitment and form.
 
-    `instant` determines the tariff period. It is required if the class is off-peak only or its price depends on the
-    hour. `discounts` maps names to additional factors, above 0 and at most 1, which compete with the class's own
-    discount. `form` is one of FORMS. `schedule` belongs to the forms spread and interval. `measured`: data-dependent
-    programs are charged for their measured counts, but at most for the worst case; otherwise they are charged for the
-    worst case (G13). `served` is the class in which the work ran, if that class was lower than the class bought.
-    `commitment_factor` was agreed when the commitment was made, and later books do not change it; None means the book's
-    factor.
+    `instant` determines the tariff period. `instant` is required if the class is off-peak only or its price depends on
+    the hour. `discounts` maps names to additional factors, above 0 and at most 1. `measured`: data-dependent programs
+    are charged for their measured counts (G13). `served` is the class in which the work ran, if lower than the class
+    bought. `commitment_factor` is the agreed factor; None means the factor in the price book.
     """
 
     processor_class: str
@@ -128,7 +122,6 @@ class Terms:
 
     @cached_property
     def text(self) -> str:
-        """The canonical JSON text, cached because many ratings share their terms."""
         return canonical_json(self.to_json())
 
     @staticmethod
@@ -151,8 +144,8 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a price. `operation` combines `input` and `factor` into `result`. It is `times`, `times-per-tera`
-    (the product divided by 10^12), `larger` (of the two), `smaller` (of the two) or `plus`.
+    """One step of a price. `operation` combines `input` and `factor` into `result`: `times`, `times-per-tera` (the
+    product divided by 10^12), `larger`, `smaller` or `plus`.
     """
 
     name: str
@@ -192,9 +185,6 @@ class Step:
 
 @lru_cache(maxsize=1024)
 def _words(name: str, title: str, operation: str, unit: str, rule: str) -> tuple[str, str]:
-    """Return the JSON text before and after a step's result. The texts are cached because many ratings use the same
-    steps.
-    """
     return (
         f'","name":{_quoted(name)},"operation":{_quoted(operation)},"result":"',
         f'","rule":{_quoted(rule)},"title":{_quoted(title)},"unit":{_quoted(unit)}}}',
@@ -202,9 +192,6 @@ def _words(name: str, title: str, operation: str, unit: str, rule: str) -> tuple
 
 
 def _steps_text(steps: Iterable[Step]) -> str:
-    """Return the canonical JSON of steps, written directly for speed. The input of most steps equals the previous
-    result, so equal values are converted to text only once.
-    """
     parts, value, text = [], Decimal(0), "0"
     for step in steps:
         if step.input != value:
@@ -229,7 +216,7 @@ _COMPUTED: dict[str, Callable[[Decimal, Decimal], Decimal]] = {
 def step_of(
     name: str, title: str, operation: str, value: Decimal | int, factor: Decimal | int, unit: str, rule: str
 ) -> Step:
-    """Compute a step's result and return the step."""
+    """Compute the result of a step, and return the step."""
     left, right = Decimal(value), Decimal(factor)
     return Step(name, title, operation, left, right, _COMPUTED[operation](left, right), unit, rule)
 
@@ -238,11 +225,10 @@ def step_of(
 class Rating:
     """A price and its derivation: all inputs, every step, and the exact amount.
 
-    `measured`: the total counts of each lease, for terms that charge measured counts. `periods`: the number of
-    executions by the tariff period in which they ran; None if all have the agreed period. `missed`: the amount is a
-    credit for guaranteed work that was not finished in time. `late`: the amount is the additional charge for a late
-    release; `unused` is then set too. `charged`: the total of a contract's lines, if the rating is their shortfall
-    against the contract minimum.
+    `measured`: the total counts of each lease. `periods`: the number of executions by tariff period; None if all are
+    priced at the agreed period. `missed`: the amount is a credit for guaranteed work that was not finished in time.
+    `late`: the amount is the additional charge for a late release. `charged`: the total of a contract's lines, for a
+    rating of the contract minimum.
     """
 
     book_version: int
@@ -272,11 +258,7 @@ class Rating:
 
     @cached_property
     def text(self) -> str:
-        """The canonical JSON text of the rating, equal to `canonical_json(self.to_json())`.
-
-        It is written directly for speed, because every lease has its own rating. Keys are in alphabetical order. The
-        text is made once for all usage rows that contain the rating.
-        """
+        """The canonical JSON text of the rating, equal to `canonical_json(self.to_json())`."""
         measured = ""
         if self.measured is not None:
             measured = f'"measured":{canonical_json([item.to_json() for item in self.measured])},'
@@ -294,7 +276,7 @@ class Rating:
 
     @property
     def list_amount(self) -> Decimal:
-        """The price before surcharge and discounts. For a contract minimum, it is the amount itself."""
+        """The amount before surcharges and discounts."""
         return self.amount if self.charged is not None else self.step("list").result
 
     def step(self, name: str) -> Step:
@@ -349,20 +331,18 @@ class Rating:
 
 
 def charged_of(document: dict[str, Any]) -> Decimal | None:
-    """Read the total of a contract's lines from the rating document of the contract minimum; None for any other
-    document.
-    """
+    """Return the total of a contract's lines from a rating document; None unless the document rates a contract minimum."""
     found = document.get("charged")
     return None if found is None else Decimal(found)
 
 
 def measured_of(document: dict[str, Any]) -> tuple[Counts, ...] | None:
-    """Read the measured counts from a rating document; None if it has none."""
+    """Return the measured counts from a rating document; None if the document has no measured counts."""
     found = document.get("measured")
     return None if found is None else tuple(Counts.from_json(item) for item in found)
 
 
 def periods_of(document: dict[str, Any]) -> dict[str, int] | None:
-    """Read the number of executions by tariff period from a rating document; None if it has no periods."""
+    """Return the number of executions by tariff period from a rating document; None if the document has no periods."""
     found = document.get("periods")
     return None if found is None else {name: int(count) for name, count in found.items()}

@@ -15,23 +15,23 @@ register = template.Library()
 
 @register.filter
 def figure_of(value: Fraction) -> str:
-    """Format a figure with four significant digits. A whole number keeps all digits and has thousands separators."""
+    """Format a figure with four significant digits. A whole number keeps all digits."""
     return shown(value)
 
 
 @register.filter
 def decimal_figure(value: Fraction) -> str:
-    """Format a figure with all its digits."""
+    """Format a figure with all digits."""
     return text(value)
 
 
 @register.filter
 def notice(minutes: int) -> str:
-    """Format minutes as hours: {{ term.notice_minutes|notice }} shows 1440 as 24 h."""
+    """Format a number of minutes as hours, such as "24 h" for 1440."""
     return notice_format(minutes)
 
 
 @register.filter
 def agreed(share: Decimal | str) -> str:
-    """Format a share as a percentage: {{ term.share|agreed }} shows 0.4 as 40 %."""
+    """Format a share as a percentage, such as "40 %" for 0.4."""
     return share_format(Decimal(share))

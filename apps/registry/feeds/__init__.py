@@ -1,8 +1,4 @@
-"""Read and check the arrays that customers send, and store results. The arrays are a job's inputs or outputs, or a data
-set.
-
-The package uses only NumPy and bytes, not Django.
-"""
+"""Read and check the arrays that customers send, and store results. The package does not use Django."""
 
 from apps.registry.feeds.check import (
     BYTES_MAX,

@@ -1,4 +1,4 @@
-"""Check that arrays fit a program's inputs, and list every fault with its remedy."""
+"""Check that arrays fit the inputs of a program."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class InputError(Exception):
 
 @dataclass(frozen=True)
 class TensorType:
-    """The name, NumPy dtype name and per-execution shape of a program's input or output."""
+    """An input or output of a program: its name, NumPy dtype name and shape per execution."""
 
     name: str
     dtype: str
@@ -36,10 +36,9 @@ class TensorType:
 
 
 def items_check(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> dict[str, Array]:
-    """Check the arrays, and return them by name with the shape [items, *shape] and the program's element types.
+    """Check the arrays, and return them with the shape [items, *shape] and the program's element types.
 
-    An array may omit a leading 1 of the program's shape ([items, 3, 48, 192] for 1 x 3 x 48 x 192). Element types are
-    converted only if no value changes beyond float rounding. Raises InputError with every fault.
+    An array may omit a leading dimension of 1. Raises InputError with every fault.
     """
     problems = _names_problems(arrays, types)
     sizes = _size_problems(arrays, types)  # before anything is converted
@@ -72,7 +71,7 @@ def items_count_check(items: int) -> None:
 
 
 def items_match(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> bool:
-    """Return whether the shapes of the arrays match the types. `items_check` checks everything else."""
+    """Return whether the shapes of the arrays match the types."""
     if any(wanted.name not in arrays for wanted in types):
         return False
     try:
@@ -93,9 +92,6 @@ def _names_problems(arrays: Mapping[str, Array], types: Sequence[TensorType]) ->
 
 
 def _size_problems(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> list[str]:
-    """Return a fault if the inputs are too large. For each array, the larger of its own and the program's element type
-    counts.
-    """
     sizes = {one.name: np.dtype(one.dtype).itemsize for one in types}
     taken = sum(array.size * max(array.dtype.itemsize, sizes.get(name, 0)) for name, array in arrays.items())
     if taken <= BYTES_MAX:
@@ -104,7 +100,6 @@ def _size_problems(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> 
 
 
 def _shaped(array: Array, wanted: TensorType) -> Array:
-    """Return the array with the shape [items, *shape]."""
     if array.ndim == len(wanted.shape) + 1 and array.shape[1:] == wanted.shape:
         return array
     if wanted.shape[:1] == (1,) and array.ndim == len(wanted.shape) and array.shape[1:] == wanted.shape[1:]:
@@ -115,9 +110,6 @@ def _shaped(array: Array, wanted: TensorType) -> Array:
 
 
 def _typed(array: Array, wanted: TensorType) -> Array:
-    """Convert the array to the program's element type. Floats may be rounded to a narrower float type. Raises
-    InputError if any other value would change.
-    """
     dtype = np.dtype(wanted.dtype)
     if array.dtype == dtype:
         return np.ascontiguousarray(array)
@@ -138,9 +130,6 @@ def _typed(array: Array, wanted: TensorType) -> Array:
 
 
 def _lost(array: Array, converted: Array) -> Array:
-    """Return a mask of the values that the conversion changed: floats that became infinite, and integers whose value
-    changed.
-    """
     lost: Array
     if array.dtype.kind == "f":
         lost = np.isfinite(array) & ~np.isfinite(converted)
@@ -154,10 +143,7 @@ def _lost(array: Array, converted: Array) -> Array:
 
 
 def seeded_items(types: Sequence[TensorType], items: Sequence[int] | Array, *, seed: int) -> dict[str, Array]:
-    """Generate small random inputs of the given types, to try out a program.
-
-    Each item depends only on the seed and its number, so a worker can generate just the items of its block.
-    """
+    """Generate small random inputs of the given types. Each item depends only on the seed and the item's number."""
     arrays = {one.name: np.empty((len(items), *one.shape), one.dtype) for one in types}
     for row, item in enumerate(items):
         random = np.random.default_rng([seed, int(item)])

@@ -1,4 +1,4 @@
-"""Join the outputs of many blocks into one .npz file on disk. Only one block is in memory at a time."""
+"""Join the outputs of blocks into one .npz file on disk. Only one block is in memory at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from apps.registry.feeds.pack import member_of
 
 
 class Joined:
-    """Arrays of `rows` items each, appended block by block. `overwrite` changes rows that were already appended."""
+    """Arrays of `rows` items each, appended block by block."""
 
     def __init__(self, rows: int) -> None:
         self.rows = rows
@@ -38,8 +38,8 @@ class Joined:
             self._write(name, array)
 
     def overwrite(self, rows: Array, block: Mapping[str, Array]) -> dict[str, Array]:
-        """Overwrite these rows in every stored array whose name and item shape match an array in `block`. Return the
-        arrays in `block` that match no stored array.
+        """Overwrite these rows in the stored arrays. Return the arrays in `block` that match no stored array by name
+        and item shape.
         """
         others: dict[str, Array] = {}
         for name, array in block.items():
@@ -54,13 +54,15 @@ class Joined:
         return others
 
     def add(self, name: str, array: Array, *, rows: int | None = None) -> None:
-        """Append to an array that may have its own number of rows, and create the array if it does not exist."""
+        """Append to the array `name`, creating the array if necessary. `rows` is the number of rows that a new array
+        will have.
+        """
         if name not in self._files:
             self._begin(name, array, len(array) if rows is None else rows)
         self._write(name, array)
 
     def pack(self, to: BinaryIO) -> None:
-        """Write the .npz file. Its bytes are the same as those that `arrays_pack` returns for the same arrays."""
+        """Write the .npz file. The bytes equal those that `arrays_pack` returns for the same arrays."""
         with zipfile.ZipFile(to, "w", zipfile.ZIP_STORED) as archive:
             for name in sorted(self._files):
                 self._files[name].seek(0)

@@ -31,16 +31,16 @@ UNREADABLE = (
 
 @dataclass(frozen=True)
 class Limits:
-    """The maximum size of the file and of its unpacked arrays, in bytes. A request holds about three copies in memory
-    (256 MiB in total).
-    """
+    """The maximum size of the file and of its unpacked arrays, in bytes."""
 
     file_bytes: int = 64 * 1024 * 1024
     array_bytes: int = BYTES_MAX
 
 
 def arrays_read(file: BinaryIO, types: Sequence[TensorType], limits: Limits) -> dict[str, Array]:
-    """Return the arrays of a .npz file. A .npy file is also accepted if the program has one input. Raises InputError."""
+    """Return the arrays of a .npz file. A .npy file is also accepted if the program has one input. Raises InputError if
+    the file is invalid.
+    """
     size = file.seek(0, io.SEEK_END)
     file.seek(0)
     if size > limits.file_bytes:
@@ -62,7 +62,6 @@ def arrays_read(file: BinaryIO, types: Sequence[TensorType], limits: Limits) -> 
 
 
 def _members(file: BinaryIO, limits: Limits) -> dict[str, Array]:
-    """Return all arrays of a .npz file. Their sizes are read from the zip directory and checked before unpacking."""
     arrays: dict[str, Array] = {}
     try:
         with zipfile.ZipFile(file) as archive:
@@ -83,7 +82,6 @@ def _members(file: BinaryIO, limits: Limits) -> dict[str, Array]:
 
 
 def _array_of(file: IO[bytes], name: str, bytes_max: int) -> Array:
-    """Read one .npy array. Raises InputError for an object array, or if its shape needs more than `bytes_max` bytes."""
     try:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
@@ -103,7 +101,9 @@ def _array_of(file: IO[bytes], name: str, bytes_max: int) -> Array:
 
 
 def arrays_read_json(document: object, types: Sequence[TensorType]) -> dict[str, Array]:
-    """Return the arrays of {"input name": nested lists, ...}; the outermost list holds the items. Raises InputError."""
+    """Return the arrays of a JSON document that maps input names to nested lists. Raises InputError if the document is
+    invalid.
+    """
     if not isinstance(document, Mapping):
         raise InputError(
             ['Send an object such as {"input name": [[1.0, 2.0], [3.0, 4.0]]}; the outer list holds the items.']
@@ -129,9 +129,6 @@ def arrays_read_json(document: object, types: Sequence[TensorType]) -> dict[str,
 
 
 def _array_of_lists(nested: object, wanted: np.dtype[Any]) -> Array:
-    """Convert nested lists to an array. Integers are converted to the type `wanted` if it is a float type. Raises
-    TypeError if the elements are not numbers.
-    """
     array = np.array(nested)
     if array.dtype.kind not in "biuf":
         raise TypeError("not numbers")
@@ -151,12 +148,12 @@ def arrays_pack(arrays: Mapping[str, Array]) -> bytes:
 
 
 def member_of(name: str) -> zipfile.ZipInfo:
-    """Return the archive entry of an array. Its time stamp is fixed, so that equal arrays give equal bytes."""
+    """Return the archive entry of an array, with a fixed time stamp."""
     return zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
 
 
 def arrays_unpack(data: bytes) -> dict[str, Array]:
-    """Read the arrays from .npz bytes made by `arrays_pack`. The bytes must be trusted."""
+    """Read the arrays from trusted .npz bytes made by `arrays_pack`."""
     with np.load(io.BytesIO(data), allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files}
 

@@ -1,1 +1,1 @@
-"""Inspect the bytes of a model file. This runs in a limited child process, never in a server process."""
+"""Inspect the bytes of a model file. The package runs in a limited child process, never in a server process."""

@@ -12,7 +12,7 @@ NICE = 10  # pages and small work come before a check
 
 
 def work(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
-    """Inspect `model.onnx` in the folder and return the report as a JSON object."""
+    """Inspect `model.onnx` in the folder, and return the report."""
     from apps.registry.inspection.compilable import compile_findings, supported_operators
     from apps.registry.inspection.report import inspect
 

@@ -1,4 +1,4 @@
-"""The operators that the compiler supports, and the problems that it finds when it loads a model."""
+"""List the operators that the compiler supports, and the problems that the compiler finds in a model."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from apps.registry.inspection.findings import Finding
 
 @lru_cache(maxsize=1)
 def supported_operators() -> dict[str, frozenset[str]]:
-    """Return the supported operator names by domain ("" is the standard domain). An operator is supported if it has a
-    lowering rule, or if ONNX defines it as a composition of other operators.
-    """
+    """Return the supported operator names by domain ("" is the standard domain)."""
     import onnx.defs
 
     from compiler.frontend import operators
@@ -23,7 +21,7 @@ def supported_operators() -> dict[str, frozenset[str]]:
 
 
 def compile_findings(data: bytes) -> Iterator[Finding]:
-    """Yield every problem that the compiler finds when it loads a model. The model must not have variable dimensions."""
+    """Yield every problem that the compiler finds when it loads a model. The model must have no variable dimensions."""
     from compiler.errors import ModelError
     from compiler.frontend import load
 

@@ -1,4 +1,4 @@
-"""Problems of a model, each with a sentence that says how to solve it."""
+"""Problems found in a model, each with a remedy."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Finding:
-    """One problem. `kind` is a stable code for programs. `count` is the number of occurrences, and `node` is the first
-    node with the problem.
+    """A problem of a model. `kind` is a stable code, `count` is the number of occurrences, and `node` is the first
+    affected node.
     """
 
     kind: str

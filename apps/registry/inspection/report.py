@@ -1,4 +1,4 @@
-"""Inspect a model file, and return one dictionary with its properties and all its problems."""
+"""Inspect a model file, and return its properties and problems."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ NAMELESS = ("", "?", "None", "unk")
 
 
 def inspect(data: bytes, supported: Mapping[str, Collection[str]] | None) -> dict[str, Any]:
-    """Return everything that the registry stores about a file, and its `problems`. The list is empty if the file can be
-    compiled.
+    """Return the properties and the problems of a file.
 
     `supported` holds operator names by domain ("" is the standard domain). If it is None, operators are not checked.
     """
@@ -54,9 +53,7 @@ def inspect(data: bytes, supported: Mapping[str, Collection[str]] | None) -> dic
 
 
 def parameters_of(model: ModelProto) -> int:
-    """Return the number of stored weights, including those in subgraphs. Weights are initializers, and floating-point
-    constants, which some exporters use instead.
-    """
+    """Return the number of stored weights, including floating-point constants and weights in subgraphs."""
     stored = []
     for graph in structure.graphs_of(model.graph):
         stored += graph.initializer
@@ -67,9 +64,7 @@ def parameters_of(model: ModelProto) -> int:
 
 
 def read(data: bytes) -> tuple[ModelProto | None, Finding | None]:
-    """Return the parsed model, or the finding that explains why the file is not a model. External files are never
-    opened.
-    """
+    """Return (model, None), or (None, finding) if the file is not a valid model."""
     if not data:
         return None, findings.EMPTY
     missing = wire.missing_bytes(data)
@@ -133,9 +128,7 @@ def element_bytes(value: ValueInfoProto) -> int:
 
 
 def shape_of(value: ValueInfoProto) -> list[int | str]:
-    """Return the dimensions, with a symbol for each variable dimension. The symbol is the dimension's name, or
-    "input.axis" if it has no name, as in the compiler.
-    """
+    """Return the dimensions. A variable dimension is given by its name, or by "input.axis" if it has no name."""
     shape: list[int | str] = []
     for axis, dimension in enumerate(value.type.tensor_type.shape.dim):
         if dimension.HasField("dim_value") and dimension.dim_value >= 0:
@@ -157,7 +150,7 @@ def value_json(value: ValueInfoProto) -> dict[str, Any]:
 
 
 def symbols_of(inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the variable dimensions in order of appearance, each with the inputs that use it."""
+    """Return the variable dimensions in order of appearance, with the inputs that use them."""
     places: dict[str, list[str]] = {}
     for value in inputs:
         for length in value["shape"]:

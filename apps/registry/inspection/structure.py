@@ -1,4 +1,4 @@
-"""Check a graph and its subgraphs for consistency: names, order, cycles, sizes, external data and operators."""
+"""Check the consistency of a graph and its subgraphs."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def tensors_of(model: ModelProto) -> Iterator[TensorProto]:
 
 
 def tensor_sizes(model: ModelProto) -> Iterator[Finding]:
-    """Yield findings for weights that are too large or invalid, or whose shape does not match their stored bytes."""
+    """Yield findings for weights that are too large or invalid, or whose shape does not match the stored bytes."""
     for tensor in tensors_of(model):
         if tensor.data_location == TensorProto.EXTERNAL or tensor.external_data:
             continue
@@ -107,7 +107,6 @@ def tensor_sizes(model: ModelProto) -> Iterator[Finding]:
 
 
 def _claimed_bytes(tensor: TensorProto) -> int | None:
-    """Return the bytes that the stated type and shape need; None for an unknown type or a negative dimension."""
     if any(length < 0 for length in tensor.dims):
         return None
     if tensor.data_type == TensorProto.STRING:
@@ -122,7 +121,7 @@ def _claimed_bytes(tensor: TensorProto) -> int | None:
 
 
 def too_large(what: str, shape: Collection[Any], size: int, node: str) -> Finding:
-    """Return the finding for a tensor above the size limit."""
+    """Return the finding for a tensor that exceeds the size limit."""
     return Finding(
         "too-large",
         f"{what} of shape {' x '.join(map(str, shape))} would take {size:,} bytes; the most for one tensor is "
@@ -133,7 +132,7 @@ def too_large(what: str, shape: Collection[Any], size: int, node: str) -> Findin
 
 
 def order(model: ModelProto) -> Iterator[Finding]:
-    """Yield findings for the main graph: cycles, values without a producer, and values with two producers."""
+    """Yield findings for cycles, values without a producer, and values with two producers."""
     graph = model.graph
     produced = Counter(name for node in graph.node for name in node.output if name)
     given = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
@@ -178,7 +177,6 @@ def free_names(node: NodeProto) -> set[str]:
 
 
 def _free_names_of_body(body: GraphProto) -> set[str]:
-    """Return the names that a subgraph reads and does not define."""
     inside = {value.name for value in body.input} | {tensor.name for tensor in body.initializer}
     inside |= {name for inner in body.node for name in inner.output}
     reads = {name for inner in body.node for name in free_names(inner)} | {value.name for value in body.output}
@@ -186,7 +184,7 @@ def _free_names_of_body(body: GraphProto) -> set[str]:
 
 
 def cycles(graph: GraphProto, given: set[str]) -> Iterator[Finding]:
-    """Yield a finding that names the nodes of one cycle, if the graph has a cycle."""
+    """Yield at most one finding, which names the nodes of a cycle."""
     producer = {
         name: index for index, node in enumerate(graph.node) for name in node.output if name and name not in given
     }
@@ -204,7 +202,6 @@ def cycles(graph: GraphProto, given: set[str]) -> Iterator[Finding]:
 
 
 def _stuck(needs: list[set[int]]) -> set[int]:
-    """Return the nodes that can never run. `needs` lists, for each node, the nodes whose results it reads."""
     readers: dict[int, list[int]] = {}
     for index, sources in enumerate(needs):
         for source in sources:
@@ -220,7 +217,6 @@ def _stuck(needs: list[set[int]]) -> set[int]:
 
 
 def _ring(needs: list[set[int]], stuck: set[int]) -> list[int]:
-    """Return one cycle among nodes that wait for each other. It is found by walking backwards until a node repeats."""
     path: list[int] = []
     position: dict[int, int] = {}
     at = min(stuck)

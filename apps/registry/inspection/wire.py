@@ -1,8 +1,4 @@
-"""Distinguish complete model files, truncated model files and other files by the outermost layer of the encoding.
-
-A model is a protocol buffer: a sequence of (field number, wire type, content). If a field extends beyond the end of the
-file, the file was truncated.
-"""
+"""Detect truncated model files and files that are not models, from the outermost fields of the protocol buffer."""
 
 from __future__ import annotations
 
@@ -13,8 +9,8 @@ LENGTH_DELIMITED = 2
 
 
 def varint(data: bytes, at: int) -> tuple[int, int] | None:
-    """Read the variable-length integer at offset `at`, and return (value, next offset). None if it extends beyond the
-    data or has more than ten bytes.
+    """Read the variable-length integer at offset `at`, and return (value, next offset). Return None if the integer is
+    incomplete or longer than ten bytes.
     """
     value = shift = 0
     while at < len(data) and shift < 70:
@@ -27,8 +23,8 @@ def varint(data: bytes, at: int) -> tuple[int, int] | None:
 
 
 def missing_bytes(data: bytes) -> int | None:
-    """Return the minimum number of bytes missing from a truncated model file; 0 for a complete model file. None if the
-    file is not a model file.
+    """Return the minimum number of bytes missing from a model file; 0 if the file is complete. Return None if the file
+    is not a model file.
     """
     at, seen = 0, False
     while at < len(data):
@@ -56,7 +52,7 @@ def looks_like_text(data: bytes) -> bool:
 
 
 def has_unreadable_text(message: Any) -> bool:
-    """Return whether a parsed message contains text that is not UTF-8. The parser returns such text as bytes."""
+    """Return whether a parsed message contains text that is not UTF-8."""
     for field, value in message.ListFields():
         values = [value] if isinstance(value, str | bytes) or hasattr(value, "ListFields") else value
         if field.type == field.TYPE_STRING and any(isinstance(one, bytes) for one in values):

@@ -1,4 +1,4 @@
-"""Services that change models, uploads and data sets, one public function per use case. Import them from here."""
+"""Services that change models, uploads and data sets. Import the services from this package."""
 
 from apps.registry.services.checks import checks_sweep, refusal_of, upload_check_next
 from apps.registry.services.data_sets import dataset_add, dataset_delete

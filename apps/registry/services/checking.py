@@ -25,9 +25,8 @@ _ENDINGS = {
 
 
 def model_check(data: bytes, *, beat: Callable[[], None]) -> dict[str, Any]:
-    """Inspect the file in a child process and return its report, calling `beat` every few seconds.
-
-    Raises Problem(422) with every problem if the file cannot be accepted.
+    """Inspect the file in a child process and return the report, calling `beat` every few seconds. Raises Problem(422)
+    with every problem if the file cannot be accepted.
     """
     try:
         files = {"model.onnx": data}
@@ -43,13 +42,13 @@ def model_check(data: bytes, *, beat: Callable[[], None]) -> dict[str, Any]:
 
 
 def ended(reason: str) -> Problem:
-    """Return the refusal for a file whose check did not finish. `reason` is "late" or the reason of a `ChildFailed`."""
+    """Return the refusal of a file whose check did not finish. `reason` is "late" or the reason of a `ChildFailed`."""
     message = _ENDINGS[reason].format(memory=LIMITS.memory, cpu=LIMITS.cpu, wall=LIMITS.wall)
     return refusal([{"kind": reason, "message": message, "remedy": "", "count": 1}])
 
 
 def refusal(problems: list[dict[str, Any]]) -> Problem:
-    """Return one Problem that lists all problems of a file. Each item has `message` and `remedy`."""
+    """Return one Problem that lists all problems of a file. Each problem has `message` and `remedy`."""
     first = problems[0]
     more = f" And {len(problems) - 1} more." if len(problems) > 1 else ""
     detail = f"{first['message']} {first.get('remedy', '')}".strip() + more

@@ -1,6 +1,4 @@
-"""Upload checks by the workers of the queue `check`. A worker claims the next upload, checks it in a limited child
-process, and records the result.
-"""
+"""Check uploads in workers, and record the results."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ log = structlog.get_logger("registry")
 
 
 def upload_check_next(*, clock: Clock) -> bool:
-    """Check the next upload in the queue; return False if none can be checked now. Several workers may call this
+    """Check the next upload in the queue; return False if no upload can be checked now. Several workers may call this
     function at once.
     """
     upload = _claim(clock())
@@ -65,9 +63,6 @@ def upload_check_next(*, clock: Clock) -> bool:
 
 
 def _version_of(upload: Upload, *, clock: Clock) -> tuple[ModelVersion, bool]:
-    """Create a version from the upload; return the version, and whether it is new. Raises Problem with every fault of
-    the file.
-    """
     data = b"".join(_part(key) for key in upload.parts.order_by("offset").values_list("storage_key", flat=True))
     if upload.sha256 and hashlib.sha256(data).hexdigest() != upload.sha256:
         raise damaged()
@@ -84,30 +79,25 @@ def _version_of(upload: Upload, *, clock: Clock) -> tuple[ModelVersion, bool]:
 
 
 def _beat(upload: Upload, *, now: datetime) -> None:
-    """Record a heartbeat. If the database is unavailable, the heartbeat is skipped. The upload may then be checked
-    twice, but its result is recorded once.
-    """
+    # Without a heartbeat the upload may be checked twice, but the result is recorded once.
     with suppress(DatabaseError):
         Upload.objects.filter(_mine(upload)).update(seen_at=now)
 
 
 def damaged() -> Problem:
-    """Return the refusal for bytes that do not match their stated digest."""
+    """Return the refusal of bytes that do not match the stated digest."""
     detail = "The SHA-256 of the received bytes differs from the stated one. Upload the file again."
     return refusal([{"kind": "digest", "message": detail, "remedy": "", "count": 1}])
 
 
 def lost() -> Problem:
-    """Return the refusal for a file whose chunks were removed from the storage."""
+    """Return the refusal of a file whose chunks are missing from the storage."""
     detail = "Some pieces of this file are no longer in storage. Upload the file again."
     return refusal([{"kind": "lost", "message": detail, "remedy": "", "count": 1}])
 
 
 @transaction.atomic
 def _claim(now: datetime) -> Upload | None:
-    """Claim the first upload in the queue whose organisation has no running check; None if there is none. Abandoned
-    checks return to the queue first.
-    """
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
     _abandoned(now).update(state=Upload.State.QUEUED)
@@ -123,13 +113,11 @@ def _claim(now: datetime) -> Upload | None:
 
 
 def _abandoned(now: datetime) -> QuerySet[Upload]:
-    """Return the uploads whose worker has missed its heartbeats."""
     silent = Q(seen_at__lte=now - SILENT_AFTER) | Q(seen_at=None)
     return Upload.objects.filter(silent, state=Upload.State.CHECKING)
 
 
 def _put_back(upload: Upload, *, counted: bool = False) -> None:
-    """Return the upload to the queue. Unless `counted`, this attempt does not count."""
     Upload.objects.filter(_mine(upload)).update(
         state=Upload.State.QUEUED, attempts=upload.attempts if counted else upload.attempts - 1
     )
@@ -147,9 +135,7 @@ def _finish(
     is_new: bool = False,
     refusal: Problem | None = None,
 ) -> None:
-    """Record the result and delete the chunks. If two workers check the same upload, only the worker that claimed it
-    last records the result.
-    """
+    # If two workers check the same upload, only the worker that claimed the upload last records the result.
     result: dict[str, Any] = {"state": Upload.State.READY, "version": version, "is_new": is_new}
     if refusal is not None:
         result = {"state": Upload.State.REFUSED, "refusal": refusal_stored(refusal)}
@@ -178,9 +164,7 @@ def refusal_of(upload: Upload) -> Problem:
 
 
 def checks_sweep(*, now: datetime, send: Callable[[], None]) -> int:
-    """Request a check if an upload is waiting or abandoned, in case a message was lost. Return the number of such
-    uploads.
-    """
+    """Request a check if any upload is waiting or abandoned. Return the number of waiting and abandoned uploads."""
     waiting = Upload.objects.filter(state=Upload.State.QUEUED).count()
     waiting += _abandoned(now).count()
     if waiting:
@@ -189,9 +173,7 @@ def checks_sweep(*, now: datetime, send: Callable[[], None]) -> int:
 
 
 def parts_remove(upload: Upload) -> None:
-    """Delete the chunks: first the files, then the rows, so that a later sweep can find any files that remain. Raises
-    Unavailable.
-    """
+    """Delete the chunks of an upload: first the files, then the rows. Raises Unavailable if the storage is unavailable."""
     folder = f"uploads/{upload.pk}"
     for key in upload.parts.values_list("storage_key", flat=True):
         default_storage.delete(key)

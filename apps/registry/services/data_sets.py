@@ -33,11 +33,9 @@ def dataset_add(
     actor: User,
     now: datetime,
 ) -> tuple[DataSet, bool]:
-    """Check and store a .npz file as a data set. Return the data set, and True if it is new. False means that the same
-    bytes with the same split were already stored.
+    """Check and store a .npz file as a data set. Return the data set, and whether the data set is new.
 
-    `choose_percent` (1 to 99) is the percentage of the items for choosing; the other items prove the accuracy. Raises
-    Problem with every fault.
+    `choose_percent` (1 to 99) is the percentage of items for choosing. Raises Problem with every fault.
     """
     if size > LIMITS.file_bytes:
         detail = (
@@ -93,13 +91,12 @@ def _keep(
 
 
 def _value(name: str, array: Array) -> dict[str, Any]:
-    """Return the name, dtype and shape of one item of an input."""
     return {"name": name, "dtype": str(array.dtype), "shape": list(array.shape[1:])}
 
 
 @transaction.atomic
 def dataset_delete(*, data_set: DataSet, actor: User, now: datetime) -> None:
-    """Delete the data set's file. Evaluations on the data set are kept, because they hold answers, not inputs."""
+    """Delete the file of a data set. Evaluations on the data set are kept."""
     row = DataSet.objects.select_for_update().get(pk=data_set.pk)
     if row.deleted_at is None:
         row.deleted_at = now

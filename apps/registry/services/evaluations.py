@@ -45,12 +45,12 @@ class Split(BaseModel):
         return self
 
     def to_json(self) -> dict[str, Any]:
-        """Return the stored form, in which each confidence remains a decimal string."""
+        """Return the stored form, with confidences as decimal strings."""
         return {**self.model_dump(), "confidence": [str(value) for value in self.confidence]}
 
 
 class Splits(BaseModel):
-    """The two parts of the data. `choose` is for choosing thresholds, and `evaluate` is for testing them."""
+    """The two parts of the data. Thresholds are chosen on `choose` and tested on `evaluate`."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -65,7 +65,7 @@ class Splits(BaseModel):
 
 
 class Document(BaseModel):
-    """The format of an evaluation file (docs/how-to/evaluate-a-model.md)."""
+    """The format of an evaluation file."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -80,10 +80,8 @@ class Document(BaseModel):
 
 @transaction.atomic
 def evaluation_record(*, version: ModelVersion, document: dict[str, Any], actor: User, now: datetime) -> Evaluation:
-    """Store an evaluation that the version's owner supplies, in the family of versions evaluated on the same data.
-
-    The lower bound is computed here and never read from the document. Raises Problem(422) if the document contradicts
-    itself or belongs to another file.
+    """Store an evaluation supplied by the version's owner. Raises Problem(422) if the document contradicts itself or
+    belongs to another file.
     """
     parsed = _parse(document)
     if parsed.model_sha256 != version.sha256:
@@ -129,10 +127,8 @@ def evaluation_record(*, version: ModelVersion, document: dict[str, Any], actor:
 
 
 class Answered(NamedTuple):
-    """A program's answers on every item of a data set, in order.
-
-    `confidence` holds decimal strings from 0 to 1, taken from the output named `output`. If `output` is empty, the
-    program gives no confidence, so a cascade cannot start with it.
+    """A program's answers on every item of a data set, in order. `confidence` holds decimal strings from 0 to 1, from
+    the output named `output`. `output` is empty if the program gives no confidence.
     """
 
     labels: Sequence[int]
@@ -153,10 +149,9 @@ def evaluation_store(
     now: datetime,
     bound: Callable[[dict[str, Any]], Fraction | None] | None = None,
 ) -> Evaluation:
-    """Store the evaluation of a program that the platform ran on a data set. Only the part that proves the accuracy
-    counts towards the result.
+    """Store the evaluation of a program that the platform ran on a data set.
 
-    `bound` computes the lower bound of the metric from both parts. By default, the lower bound is that of the share of
+    `bound` computes the lower bound of the metric from both parts. The default is the lower bound of the share of
     correct answers.
     """
     digest = split_digest(data_set.digest, data_set.seed, data_set.choose)
@@ -207,7 +202,6 @@ def _part(answered: Answered, indices: Iterable[Any]) -> dict[str, Any]:
 
 
 def _decimal(bound: Fraction) -> Decimal:
-    """Convert a bound, which is a multiple of 1/10^6, to a decimal with six places."""
     return Decimal(bound.numerator * (GRID // bound.denominator)).scaleb(-6)
 
 
@@ -224,7 +218,6 @@ def _parse(document: dict[str, Any]) -> Document:
 
 
 def _said(kind: str, place: tuple[int | str, ...], message: str) -> str:
-    """Describe what is wrong at a place in the document. For an unknown name, suggest the nearest known name."""
     if kind != "extra_forbidden":
         return message
     known = (Document, Splits, Split)[min(len(place), 3) - 1].model_fields

@@ -10,7 +10,7 @@ from apps.registry.models import DataSet, ModelVersion, Upload
 
 
 def model_files_sweep(*, now: datetime) -> int:
-    """Delete the files of versions, data sets and uploads that no longer exist. Return how many files were deleted."""
+    """Delete the files of versions, data sets and uploads that no longer exist. Return the number of deleted files."""
     kinds = (("models", _models), ("datasets", _data_sets), ("uploads", _uploads))
     return sum(files_sweep(folder, there, now=now) for folder, there in kinds)
 

@@ -1,6 +1,4 @@
-"""Begin, continue, complete or cancel chunked uploads. However an upload ends, its chunks are deleted and its row
-expires.
-"""
+"""Begin, continue, complete or cancel chunked uploads."""
 
 from __future__ import annotations
 
@@ -47,8 +45,8 @@ def upload_open(
 ) -> Upload:
     """Begin the upload of a file of `size` bytes.
 
-    Raises Problem: 422 if the file is empty or the digest is malformed, 413 if the file is too large, 429 if too many
-    uploads are open.
+    Raises Problem: 422 for an empty file or a malformed digest, 413 if the file is too large, 429 if too many uploads
+    are open.
     """
     if size <= 0:
         raise refusal([findings.EMPTY.to_json()])
@@ -101,10 +99,10 @@ def _error(kind: str, message: str) -> dict[str, object]:
 def upload_chunk_put(
     *, organisation: Organisation, upload_id: UUID, offset: int, data: bytes, now: datetime, sha256: str = ""
 ) -> Upload:
-    """Store the chunk that starts at byte `offset`. Chunks must arrive in order.
+    """Store the chunk that starts at byte `offset`. Repeating a stored chunk has no effect.
 
-    Repeating a stored chunk has no effect, so clients can retry. Raises Problem: 404 if the upload is unknown or
-    expired, 409 with the expected offset, 422 for a wrong digest or too many bytes.
+    Raises Problem: 404 if the upload is unknown or expired, 409 with the expected offset, 422 for a wrong digest or too
+    many bytes.
     """
     upload = _locked(organisation, upload_id, now)
     if upload.state != Upload.State.OPEN:
@@ -138,10 +136,9 @@ def upload_chunk_put(
 
 @transaction.atomic
 def upload_complete(*, organisation: Organisation, upload_id: UUID, now: datetime, sha256: str = "") -> Upload:
-    """Queue the complete file for its check, and request a worker after the commit.
+    """Queue the complete file for its check. Safe to repeat.
 
-    Safe to repeat: an upload that is waiting, being checked or finished is returned unchanged. Raises Problem: 404 if
-    the upload is unknown, 409 if bytes are missing.
+    Raises Problem: 404 if the upload is unknown, 409 if bytes are missing.
     """
     upload = _locked(organisation, upload_id, now)
     if upload.state != Upload.State.OPEN:
@@ -158,14 +155,14 @@ def upload_complete(*, organisation: Organisation, upload_id: UUID, now: datetim
 
 
 def upload_cancel(*, organisation: Organisation, upload_id: UUID, now: datetime) -> None:
-    """Delete an upload and its chunks. Raises Problem(404) if it does not exist."""
+    """Delete an upload and its chunks. Raises Problem(404) if the upload does not exist."""
     with transaction.atomic():
         upload = _locked(organisation, upload_id, now)
     _remove(upload)
 
 
 def uploads_sweep(*, now: datetime) -> int:
-    """Remove expired uploads, and folders left by killed children. Return the number of uploads removed."""
+    """Remove expired uploads, and folders left by killed children. Return the number of removed uploads."""
     expired = list(Upload.objects.filter(expires_at__lte=now))
     for upload in expired:
         _remove(upload)
@@ -188,6 +185,6 @@ def _locked(organisation: Organisation, upload_id: UUID, now: datetime) -> Uploa
 
 
 def _remove(upload: Upload) -> None:
-    """Delete the chunks, then the row. A later sweep can find a row without chunks, but not chunks without a row."""
+    # The chunks go first: a later sweep can find a row without chunks, but not chunks without a row.
     parts_remove(upload)
     Upload.objects.filter(pk=upload.pk).delete()

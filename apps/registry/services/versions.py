@@ -1,4 +1,4 @@
-"""Add and delete model versions. Each file is stored once per organisation and digest."""
+"""Add and delete model versions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEEPERS: list[Callable[[ModelVersion], str | None]] = []
 
 
 def project_ensure(*, organisation: Organisation, name: str, now: datetime) -> Project:
-    """Return the organisation's project named `name`; create the project if it does not exist."""
+    """Return the organisation's project named `name`, creating the project if necessary."""
     clean = name.strip() or "Default"
     return Project.objects.get_or_create(organisation=organisation, name=clean, defaults={"created_at": now})[0]
 
@@ -41,12 +41,10 @@ def model_file_add(
     report: dict[str, Any] | None = None,
     beat: Callable[[], None] = lambda: None,
 ) -> tuple[ModelVersion, bool]:
-    """Check a file in a limited child process and store it as the next version of the model `name`. If `report` is
-    given, the file is not checked.
+    """Check a file in a limited child process and store it as the next version of the model `name`.
 
-    Calls `beat` every few seconds during the check. Returns the version, and True if it is new. False means that the
-    organisation already had a version with the same bytes. Raises Problem(422) with every problem of the file; nothing
-    is then stored.
+    If `report` is given, the file is not checked. Returns the version, and whether the version is new. Raises
+    Problem(422) with every problem of the file.
     """
     digest = hashlib.sha256(data).hexdigest()
     known = selectors.version_of_digest(organisation=organisation, sha256=digest)
@@ -141,10 +139,8 @@ def sample_add(*, organisation: Organisation, actor: User, slug: str, now: datet
 
 
 def version_delete(*, version: ModelVersion, actor: User, now: datetime) -> None:
-    """Delete a version's file permanently. The version's row is deleted too, unless programs were made from the
-    version.
-
-    Raises Problem(409) with the reason if the file is still needed.
+    """Delete a version's file permanently. The row is kept if programs were made from the version. Raises Problem(409)
+    if the file is still needed.
     """
     for keeper in KEEPERS:
         reason = keeper(version)

@@ -1,7 +1,4 @@
-"""The capacity plan of a pool: the devices needed and owned, the power settings, and the proposals with their cost.
-
-The arithmetic is exact and does not depend on the time. JSON documents hold fractions as text, such as "3/4".
-"""
+"""Compute the capacity plan of a pool with exact arithmetic. JSON documents hold fractions as text, such as "3/4"."""
 
 from __future__ import annotations
 
@@ -51,15 +48,13 @@ def pool_plan(pool: PoolFacts, *, progress: Progress) -> dict[str, Any]:
 
 
 def part(progress: Progress, at: int, of: int) -> Progress:
-    """Return a progress function for part number `at` (from 0) of `of` equal parts of the work."""
+    """Return a progress function for part `at` (from 0) of `of` equal parts of the work."""
     return lambda done: progress((at + done) / of)
 
 
 def instance_of(pool: PoolFacts, share: Fraction) -> Instance:
-    """Return the packing instance of a pool whose clock runs at `share` of its rate.
-
-    A program that needs more than one device is split into the fewest equal parts that fit. Each part keeps the whole
-    program in memory.
+    """Return the packing instance of a pool at `share` of its clock rate. A program that exceeds one device is split
+    into equal parts.
     """
     capacity = (int(pool.clock * share), pool.link_in, pool.link_out, pool.memory)
     programs = tuple(
@@ -70,15 +65,13 @@ def instance_of(pool: PoolFacts, share: Fraction) -> Instance:
 
 
 def demand(load: Load, parts: int) -> tuple[int, int, int, int]:
-    """Return the demand of one part: cycles and bytes per second, each rounded up, and the bytes that it occupies in
-    memory.
-    """
+    """Return the demand of one part: cycles, input bytes and output bytes per second, and the bytes of memory."""
     rate = load.rate / parts
     return (ceil(rate * load.interval), ceil(rate * load.bytes_in), ceil(rate * load.bytes_out), load.resident)
 
 
 def parts(load: Load, capacity: tuple[int, ...]) -> int:
-    """Return the smallest number of equal parts such that each part fits on one device."""
+    """Return the smallest number of equal parts that each fit on one device."""
     demanded = (load.rate * load.interval, load.rate * load.bytes_in, load.rate * load.bytes_out)
     return max([1, *(ceil(one / room) for one, room in zip(demanded, capacity, strict=False) if room)])
 
@@ -116,17 +109,12 @@ def _setting(pool: PoolFacts, share: Fraction, progress: Progress) -> dict[str, 
 
 
 def _devices_bound(instance: Instance, value: int, packing: Packing) -> int:
-    """Return the lower bound on the number of devices: the lower bound on the cost, less the penalties for programs
-    left unserved.
-    """
     left = sum(instance.penalty(p) * count for p, count in zip(instance.programs, packing.unserved, strict=True))
     return max(0, value - left)
 
 
 def volume_bound(instance: Instance) -> int:
-    """Return a lower bound on the number of devices. It is the largest ratio, over all dimensions, of the total demand
-    to the capacity of one device.
-    """
+    """Return a lower bound on the number of devices from the total demand in each dimension."""
     device = instance.devices[0]
     fitting = [
         p for p in instance.programs if all(a <= b for a, b in zip(p.demands["device"], device.capacity, strict=True))
@@ -142,7 +130,6 @@ def volume_bound(instance: Instance) -> int:
 
 
 def _peak(pool: PoolFacts) -> Fraction:
-    """Return the dynamic power, in watts, of a device that continuously runs the pool's most power-hungry program."""
     return max((Fraction(load.energy * pool.clock, load.interval * FEMTO) for load in pool.loads), default=Fraction(0))
 
 
@@ -160,9 +147,6 @@ def _device(instance: Instance, pool: PoolFacts, counts: tuple[int, ...], times:
 
 
 def _load(pool: PoolFacts) -> list[dict[str, Any]]:
-    """Return a row for each dimension: the total demand, the capacity of one device, and the demand as a share of the
-    capacity of all owned devices.
-    """
     capacity = (pool.clock, pool.link_in, pool.link_out, pool.memory)
     instance = instance_of(pool, Fraction(1))
     rows = []
@@ -194,7 +178,6 @@ def _program(pool: PoolFacts, load: Load) -> dict[str, Any]:
 
 
 def _proposals(pool: PoolFacts, settings: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the proposals: set devices aside as spares, lower the power, or add missing devices."""
     full = settings[0]
     if full["too_large"]:
         return
@@ -215,10 +198,7 @@ def _proposals(pool: PoolFacts, settings: list[dict[str, Any]]) -> Iterator[dict
 
 
 def spare(pool: PoolFacts, full: dict[str, Any]) -> dict[str, Any]:
-    """Return the proposal to set devices aside as spares, with the cost of the migration. Every part of every program
-    is loaded over the link once, and its device does nothing else in the meantime. The spare devices save this cost
-    within the payback period.
-    """
+    """Return the proposal to set surplus devices aside as spares, with the cost of the migration."""
     devices = pool.owned - full["needed"]
     moved = sum(load.moved * parts(load, (pool.clock, pool.link_in, pool.link_out)) for load in pool.loads)
     seconds = Fraction(moved, pool.link_in)

@@ -1,4 +1,4 @@
-"""The inputs of a capacity plan: the pools with their devices, and the demand of the contracts in force."""
+"""The inputs of a capacity plan: the pools and their devices, and the demand of the contracts in force."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ from compiler import ModelError, targets
 
 @dataclass(frozen=True)
 class Load:
-    """A program and its demand. `rate` is the number of executions per second: the executions of each contract in
-    force, spread evenly over its period.
+    """A program and its demand. `rate` is the number of executions per second.
 
-    Cycles, bytes and energy (in femtojoules) are for one execution. `resident`: the bytes that the program occupies on
-    the device. `moved`: the bytes that cross the link to load the program.
+    Cycles, bytes and energy (in femtojoules) are per execution. `resident`: the bytes that the program occupies on the
+    device. `moved`: the bytes that cross the link to load the program.
     """
 
     digest: str
@@ -46,17 +45,14 @@ class Load:
 
 
 def _load_bytes(program: Program) -> int:
-    """Return the number of bytes that cross the link to load the program. If it is unknown, return the size of the
-    program's binary.
-    """
     load = program_load(program)
     return program.binary_bytes if load is None else load["bytes_in"]
 
 
 @dataclass(frozen=True)
 class PoolFacts:
-    """One pool and its programs. For one device: cycles per second, link rates in bytes per second, memory in bytes,
-    idle energy per cycle in femtojoules, and the cost per hour (None if unknown).
+    """A pool and its programs. Rates are per second, memory is in bytes, and idle energy is in femtojoules per cycle.
+    The cost per hour is None if unknown.
     """
 
     slug: str
@@ -82,13 +78,13 @@ class Facts:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 digest of all inputs. Equal inputs give equal plans."""
+        """The SHA-256 digest of all inputs."""
         text = json.dumps(asdict(self), default=str, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 def facts_at(*, now: datetime, currency: str) -> Facts:
-    """Return all inputs of a plan made at `now`."""
+    """Return the inputs of a plan made at `now`."""
     lines, left_out = _lines(now)
     pools = (
         Pool.objects.filter(is_active=True)
@@ -140,7 +136,6 @@ def per_second(target: Any, link: str) -> int:
 
 
 def _lines(now: datetime) -> tuple[dict[Any, list[ContractLine]], list[str]]:
-    """Return the lines of the contracts in force by pool, and sentences about contracts that are left out."""
     in_force = Contract.objects.filter(state=ContractState.ACTIVE, starts_at__lte=now, ends_at__gt=now)
     quotas = in_force.filter(quota__isnull=False).count()
     by_pool = defaultdict(list)
@@ -152,9 +147,6 @@ def _lines(now: datetime) -> tuple[dict[Any, list[ContractLine]], list[str]]:
 
 
 def _loads(lines: Iterable[ContractLine], target: Any, left_out: list[str], now: datetime) -> Iterable[Load]:
-    """Yield one load for each program, summed over all its contracts. Reasons for leaving out a program are added to
-    `left_out`.
-    """
     by_digest: dict[str, list[ContractLine]] = defaultdict(list)
     for line in lines:
         by_digest[line.program_digest].append(line)

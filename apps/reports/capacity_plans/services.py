@@ -1,4 +1,4 @@
-"""Request a capacity plan, make it in a worker, or cancel it."""
+"""Request, make and cancel capacity plans."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def capacity_plan_request(*, asked_by: User | None, now: datetime) -> CapacityPl
 
 
 def capacity_plan_run(*, pk: UUID, now: datetime) -> CapacityPlan:
-    """Make a plan and store it. Safe to repeat; only one process works on a plan at a time."""
+    """Make a requested plan and store the result. Safe to repeat."""
     plan = CapacityPlan.objects.get(pk=pk)
     with turn(f"capacity plan {pk}") as is_ours:
         if plan.finished_at is None and is_ours:
@@ -57,7 +57,6 @@ def _make(plan: CapacityPlan, now: datetime) -> None:
 
 
 def _currency(at: datetime) -> str:
-    """Return the currency of the price book in force. If no book is in force, return ""; every cost is then unknown."""
     try:
         return book_in_force(at=at).currency
     except Problem:
@@ -70,8 +69,6 @@ def _result(facts: Facts, pools: list[dict[str, Any]]) -> dict[str, Any]:
 
 @dataclass
 class _Meter:
-    """Stores the progress as a whole percentage. Raises Cancelled if the plan was cancelled."""
-
     pk: UUID
     percent: int = 0
 
@@ -85,7 +82,7 @@ class _Meter:
 
 @transaction.atomic
 def capacity_plan_cancel(*, pk: UUID, actor: User, now: datetime) -> CapacityPlan:
-    """Cancel a plan that is being made. Raises Problem(409) if it is finished."""
+    """Cancel a plan that is being made. Raises Problem(409) if the plan is finished."""
     if not CapacityPlan.objects.filter(pk=pk, finished_at=None).update(finished_at=now, is_cancelled=True):
         raise Problem(
             409, "Plan is finished", "This plan is finished, so it cannot be cancelled.", kind="capacity-plan-finished"
@@ -95,6 +92,6 @@ def capacity_plan_cancel(*, pk: UUID, actor: User, now: datetime) -> CapacityPla
 
 
 def capacity_plan_nightly(*, now: datetime) -> CapacityPlan | None:
-    """Make a plan each night. Return None if another plan was requested recently."""
+    """Make the nightly plan. Return None if another plan was requested recently."""
     recent = CapacityPlan.objects.filter(asked_at__gt=now - NIGHTLY_AFTER, is_cancelled=False).exists()
     return None if recent else capacity_plan_run(pk=capacity_plan_request(asked_by=None, now=now).pk, now=now)

@@ -1,3 +1,1 @@
-"""The controller makes capacity plans on a schedule. It applies their proposals, within limits, if an administrator
-allows it to.
-"""
+"""The controller, which makes scheduled capacity plans and applies their proposals within limits."""

@@ -1,4 +1,4 @@
-"""The controller's limits for a pool, and the check that a change of the fleet is within them."""
+"""Check fleet changes against the controller's limits for a pool."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ HOUR = 3600
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits for a pool. Power settings are percentages of the clock rate. `devices_a_day` is the number of devices
-    that may change state within 24 hours. Changes are allowed in the hours [from_hour, until_hour) of the UTC day; the
-    range crosses midnight if `until_hour` is smaller. `payback_hours` is the longest payback period.
+    """The controller's limits for a pool. Power settings are percentages of the clock rate. `devices_a_day` is the
+    number of devices that may change state within 24 hours. Changes are allowed in the UTC hours [from_hour,
+    until_hour), which may cross midnight.
     """
 
     power_least: int = 50
@@ -35,8 +35,8 @@ class Limits:
 
 @dataclass(frozen=True)
 class Effect:
-    """The effect of a change of the fleet on one pool. `moved` devices change state, and `bought` devices are added or
-    removed. `power` is the power setting before and after. `is_more` is True if anything else changes.
+    """The effect of a fleet change on one pool. `moved` devices change state, and `bought` devices are added or
+    removed. `power` is the power setting before and after. `is_more` is True if the change has other effects.
     """
 
     moved: int
@@ -46,7 +46,7 @@ class Effect:
 
 
 def effect_of(before: Document, after: Document, slug: str) -> Effect:
-    """Return the effect of changing the fleet from `before` to `after` on the pool `slug`. Both documents must contain
+    """Return the effect on the pool `slug` of changing the fleet from `before` to `after`. Both documents must contain
     the pool.
     """
     old, new = before.pools[slug], after.pools[slug]

@@ -23,13 +23,13 @@ def limits_of(rule: ControllerRule) -> Limits:
 
 
 def pools_ruled() -> list[Pool]:
-    """Return the active pools of deterministic processors, which capacity plans cover."""
+    """Return the active pools that capacity plans cover."""
     return list(Pool.objects.filter(is_active=True, kind=PoolKind.SIMULATED).order_by("slug"))
 
 
 def rules_now() -> list[ControllerRule]:
-    """Return a rule for each pool that capacity plans cover. For a pool without a stored rule, return an unsaved rule
-    that only proposes.
+    """Return a rule for each pool that capacity plans cover. A pool without a stored rule gets an unsaved rule that
+    only proposes.
     """
     pools = pools_ruled()
     stored = {
@@ -39,16 +39,14 @@ def rules_now() -> list[ControllerRule]:
 
 
 def rule_of(pool: Pool, *, is_locked: bool = False) -> ControllerRule:
-    """Return the rule of a pool. If `is_locked`, the rule is locked until the transaction ends."""
+    """Return the rule of a pool. If `is_locked`, the row stays locked until the transaction ends."""
     rows = ControllerRule.objects.select_for_update(no_key=True) if is_locked else ControllerRule.objects.all()
     return rows.filter(pool=pool).first() or ControllerRule(pool=pool)
 
 
 @transaction.atomic
 def rule_set(*, pool: Pool, mode: str, limits: Limits, actor: User, now: datetime) -> ControllerRule:
-    """Set the changes that the controller may make to a pool. Raises Problem(422) if the mode or the limits are
-    invalid.
-    """
+    """Set the controller's mode and limits for a pool. Raises Problem(422) if the mode or a limit is invalid."""
     if mode not in ControllerMode.values:
         raise Problem(422, "No such mode", "Choose one of the modes: off, proposes, applies.", kind="controller-rule")
     _check(limits)

@@ -1,7 +1,4 @@
-"""The controller stores the proposals of a new capacity plan and applies those that are within the limits.
-
-Each proposal is applied in its own transaction. Administrators apply or dismiss the other proposals.
-"""
+"""Store the proposals of new capacity plans, and apply the proposals that are within the controller's limits."""
 
 from __future__ import annotations
 
@@ -40,10 +37,7 @@ MATTERS = ("devices", "share")  # two proposals that agree in these are the same
 
 
 def controller_turn(*, clock: Callable[[], datetime]) -> CapacityPlan | None:
-    """Run the controller once: make a plan, store its proposals, and apply the proposals that are allowed.
-
-    Return None if another run is in progress, or if the controller is off for every pool.
-    """
+    """Run the controller once. Return None if another run is in progress, or if the controller is off for every pool."""
     with turn("controller") as is_ours:
         return _turn(clock) if is_ours else None
 
@@ -64,9 +58,6 @@ def _turn(clock: Callable[[], datetime]) -> CapacityPlan | None:
 
 
 def _attempt(pk: UUID, seen: str, now: datetime) -> str:
-    """Try to apply a proposal, and return the digest of the resulting fleet. A failure is logged and its reason is
-    stored.
-    """
     if not ControllerProposal.objects.filter(pk=pk, state=ProposalState.OPEN).exists():
         return seen
     try:
@@ -83,10 +74,8 @@ def _attempt(pk: UUID, seen: str, now: datetime) -> str:
 
 @transaction.atomic
 def proposals_keep(*, plan: CapacityPlan, now: datetime) -> list[ControllerProposal]:
-    """Store the proposals of a plan, and return them in the plan's order.
-
-    A proposal that is already open or refused keeps its row. A proposal that was dismissed or undone is not made again
-    until a plan proposes a different change. Open proposals that the plan does not contain are superseded.
+    """Store the proposals of a plan, and return them in the plan's order. Open proposals that are missing from the plan
+    are superseded.
     """
     pools = {rule.pool.slug: rule.pool for rule in rules_now() if rule.mode != ControllerMode.OFF}
     kept: list[ControllerProposal] = []
@@ -120,7 +109,6 @@ def _kept(new: ControllerProposal) -> ControllerProposal | None:
 
 
 def _replaced(new: ControllerProposal, *, besides: Sequence[UUID] = ()) -> None:
-    """Supersede other open proposals of the same kind for the same pool."""
     rows = ControllerProposal.objects.filter(pool=new.pool, kind=new.kind, state=ProposalState.OPEN).exclude(
         pk__in=besides
     )
@@ -129,10 +117,10 @@ def _replaced(new: ControllerProposal, *, besides: Sequence[UUID] = ()) -> None:
 
 @transaction.atomic
 def proposal_apply(*, pk: UUID, actor: User | None, expected: str, now: datetime) -> ControllerProposal:
-    """Apply an open proposal to the fleet. If `actor` is None, the controller applies it, within the pool's limits.
+    """Apply an open proposal to the fleet. If `actor` is None, the controller's limits apply.
 
-    `expected` is the digest of the fleet that the actor saw. If the fleet refuses the change, the reason is stored on
-    the proposal. Raises Problem: 404 if the proposal is unknown, 409 if it is closed.
+    `expected` is the digest of the fleet that the actor saw. Raises Problem: 404 if the proposal is unknown, 409 if the
+    proposal is closed.
     """
     row = _open(pk)
     if actor is None:
@@ -199,8 +187,8 @@ def payback_of(facts: dict[str, Any]) -> Fraction | None:
 
 
 def moved_since(row: ControllerProposal, start: datetime) -> int:
-    """Return how many devices of the pool changed state because of proposals applied after `start`. Changes undone
-    since then also count.
+    """Return how many devices of the pool changed state through proposals applied after `start`. Undone changes also
+    count.
     """
     rows = ControllerProposal.objects.filter(pool=row.pool, state=ProposalState.APPLIED, settled_at__gt=start)
     return sum(rows.values_list("moved", flat=True))
@@ -250,8 +238,5 @@ def _settle(
 
 @transaction.atomic
 def proposal_dismiss(*, pk: UUID, actor: User, now: datetime) -> ControllerProposal:
-    """Dismiss an open proposal. It is not made again until a plan proposes a different change.
-
-    Raises Problem: 404 if the proposal is unknown, 409 if it is closed.
-    """
+    """Dismiss an open proposal. Raises Problem: 404 if the proposal is unknown, 409 if the proposal is closed."""
     return _settle(_open(pk), ProposalState.DISMISSED, actor=actor, now=now)

@@ -1,8 +1,6 @@
-"""Choose the forecast method and the width of its band by a backtest: forecasts that start at times in the past.
+"""Choose the forecast method and the width of the band by a backtest.
 
-Every method makes a forecast at each origin from the data before that origin. The errors of a method are divided by the
-deviation that the method states, and grouped by lead time. Their quantiles form the band (conformal prediction: Vovk et
-al., 2005). The reported coverage includes only origins whose band was computed from earlier errors.
+The quantiles of past errors form the band (conformal prediction: Vovk et al., 2005).
 """
 
 from __future__ import annotations
@@ -28,8 +26,8 @@ NORMAL = 1.2816  # the 90 % quantile of the normal distribution
 
 
 class Plan(NamedTuple):
-    """The plan of a backtest. `origins` holds the number of steps before each origin, and `leads` is the number of
-    steps that each forecast covers.
+    """The plan of a backtest. `origins` lists the number of steps before each forecast, and `leads` is the length of a
+    forecast in steps.
     """
 
     origins: tuple[int, ...]
@@ -46,9 +44,8 @@ class NotEnough(SeriesError):
 
 @dataclass(frozen=True)
 class Score:
-    """A method's results over all origins and lead times. `wape` is the weighted absolute percentage error. `mase` is
-    the mean absolute scaled error, relative to repeating the previous step. `coverage` is the share of steps inside the
-    80 % band. `steps` is the number of steps.
+    """The results of a method in the backtest. `wape` is the weighted absolute percentage error, `mase` is the mean
+    absolute scaled error, and `coverage` is the share of steps inside the 80 % band.
     """
 
     method: str
@@ -60,8 +57,8 @@ class Score:
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """A forecast and its backtest. `low`, `middle` and `high` are the 10 %, 50 % and 90 % quantiles for each step,
-    beginning at `start`.
+    """A forecast and its backtest. `low`, `middle` and `high` are the 10 %, 50 % and 90 % quantiles for each step from
+    `start`.
     """
 
     method: str
@@ -80,11 +77,7 @@ def least_steps(series: Series) -> int:
 
 
 def plan_of(series: Series) -> Plan:
-    """Return the plan of a backtest. In an hourly series, origins are a day apart and each forecast covers at most a
-    week. In any other series, origins are one step apart and each forecast covers at most five steps.
-
-    At the first origin, at least half of the series is known. Raises NotEnough if the series is too short.
-    """
+    """Return the plan of a backtest. Raises NotEnough if the series is too short."""
     known, needed = len(series.values), least_steps(series)
     if known < needed:
         raise NotEnough(needed, known)
@@ -153,9 +146,6 @@ def _score(name: str, paths: list[tuple[int, Path]], series: Series, roots: Amou
 
 
 def _known_errors(paths: list[tuple[int, Path]], roots: Amounts, leads: int, until: int) -> tuple[Amounts, Amounts]:
-    """Return (lead times, errors) for all steps before `until` that earlier forecasts covered. Errors are multiples of
-    the stated deviation.
-    """
     found_leads, found = [np.empty(0)], [np.empty(0)]
     for origin, path in paths:
         count = min(leads, until - origin)
@@ -165,10 +155,6 @@ def _known_errors(paths: list[tuple[int, Path]], roots: Amounts, leads: int, unt
 
 
 def _band(path: Path, paths: list[tuple[int, Path]], roots: Amounts, leads: int, until: int) -> tuple[Amounts, Amounts]:
-    """Return the 10 % and 90 % quantiles by lead time, as square roots of amounts. They are computed from errors at
-    similar lead times, or from all errors if those are too few. If all errors are too few, the method's own deviation
-    is used.
-    """
     at, errors = _known_errors(paths, roots, leads, until)
     horizon = len(path.middle)
     low, high = np.full(horizon, -NORMAL), np.full(horizon, NORMAL)
@@ -184,14 +170,10 @@ def _band(path: Path, paths: list[tuple[int, Path]], roots: Amounts, leads: int,
 
 
 def _edges(leads: int) -> list[int]:
-    """Return the edges of the groups of lead times: up to a day, up to three days, and longer."""
     return sorted({0, min(DAY, leads), min(3 * DAY, leads), leads})
 
 
 def _quantiles(errors: Amounts) -> tuple[float, float]:
-    """Return bounds that contain the next error with a probability of 80 %. They are corrected for a small number of
-    errors.
-    """
     count = len(errors)
     high = min(1.0, np.ceil((count + 1) * HIGH) / count)
     low = max(0.0, np.floor((count + 1) * LOW) / count)

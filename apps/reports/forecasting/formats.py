@@ -1,4 +1,4 @@
-"""Readers for the trace formats. Each reader converts a line to events. Error messages name the line and the remedy."""
+"""Readers for the trace formats. Error messages name the line and the remedy."""
 
 from __future__ import annotations
 
@@ -44,16 +44,14 @@ class Reader(Protocol):
 
 
 def detect(first: str) -> str:
-    """Return the format of a file, detected from its first line."""
+    """Return the format of a trace, detected from the first line."""
     if first.startswith("{"):
         return "otlp"
     return "access" if _ACCESS.match(first) else "csv"
 
 
 class CsvReader:
-    """Reads CSV with a header. The column `timestamp` is required; `count` and `program` are optional. Other columns
-    are ignored.
-    """
+    """Reads CSV with a header. The column `timestamp` is required; `count` and `program` are optional."""
 
     has_header = True
 
@@ -101,9 +99,7 @@ def _cells(number: int, line: str) -> list[str]:
 
 
 def iso_instant(number: int, text: str) -> tuple[int, bool]:
-    """Return the microseconds since 1970, and whether the text states a time zone. A time without a time zone is read
-    as UTC.
-    """
+    """Return the microseconds since 1970 (UTC), and whether the text states a time zone."""
     try:
         read = datetime.fromisoformat(text.strip())
         has_zone = read.tzinfo is not None
@@ -125,7 +121,7 @@ def _count(number: int, text: str) -> float:
 
 
 class SpanReader:
-    """Reads OpenTelemetry spans as JSON lines. Each line holds an export request or one span."""
+    """Reads OpenTelemetry spans as JSON lines, with one export request or one span per line."""
 
     has_header = False
     ignored: tuple[str, ...] = ()
@@ -134,9 +130,7 @@ class SpanReader:
         pass
 
     def events(self, number: int, line: str) -> Iterator[Event]:
-        """Yield an event for each span. The event has the time at which the span starts, and the span's name is the
-        program.
-        """
+        """Yield an event at the start of each span."""
         try:
             found = json.loads(line)
             spans = list(_spans(found))
@@ -178,7 +172,7 @@ class AccessReader:
         pass
 
     def events(self, number: int, line: str) -> Iterator[Event]:
-        """Return the event of a line."""
+        """Yield the event of a line."""
         match = _ACCESS.match(line)
         if match is None:
             fault = f"Line {number} is not in the common or combined log format."

@@ -12,10 +12,8 @@ from apps.reports.forecasting.series import Amounts
 
 
 class Headroom(NamedTuple):
-    """The first steps in which the low, middle and high lines exceed the capacity; None if a line stays within the
+    """The first step in which each forecast line exceeds the capacity. A value is None if the line stays within the
     capacity.
-
-    The high line gives the earliest time, and the low line gives the latest time.
     """
 
     low: datetime | None
@@ -24,9 +22,7 @@ class Headroom(NamedTuple):
 
 
 def headroom_end(forecast: Forecast, capacity: float | Amounts) -> Headroom:
-    """Return the first step in which each line exceeds `capacity`. The capacity is one amount for all steps, or one
-    amount per step.
-    """
+    """Return the first step in which each line exceeds `capacity`, which is one amount or one amount per step."""
     return Headroom(*(_first(forecast, line, capacity) for line in (forecast.low, forecast.middle, forecast.high)))
 
 

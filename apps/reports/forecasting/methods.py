@@ -1,9 +1,7 @@
-"""Forecast methods. Each method returns a median and a standard deviation for each lead time.
+"""Forecast methods, which return a median and a standard deviation for each lead time.
 
-All methods work on square roots, because the seasons and the noise of demand grow with its level, and because hours
-without usage are common. statsmodels computes the smoothing (ETS; Hyndman et al., "Forecasting with Exponential
-Smoothing", 2008) and the seasons (MSTL; Bandara et al., 2021). The deviations of the naive methods come from Hyndman
-and Athanasopoulos, section 5.5.
+All methods work on the square roots of the amounts. Sources: Hyndman et al., "Forecasting with Exponential Smoothing",
+2008 (ETS); Bandara et al., 2021 (MSTL); Hyndman and Athanasopoulos, section 5.5 (naive methods).
 """
 
 from __future__ import annotations
@@ -34,14 +32,14 @@ Method = Callable[[Amounts, int], Path]
 
 
 def seasons_of(step: timedelta, length: int) -> tuple[int, ...]:
-    """Return the seasonal periods, in steps, that a series of this length can show: a day, a week, or none."""
+    """Return the seasonal periods, in steps, that a series of this length can show."""
     if step != HOUR:
         return ()
     return tuple(season for season in (DAY, WEEK) if length > SEASONS_SEEN * season)
 
 
 def methods_for(step: timedelta, length: int) -> dict[str, Method]:
-    """Return the methods that suit a series of this length, by name, the simplest first."""
+    """Return the methods that suit a series of this length, by name. The simplest method comes first."""
     seasons = seasons_of(step, length)
     found: dict[str, Method] = {"last value": last_value}
     if seasons:
@@ -53,7 +51,7 @@ def methods_for(step: timedelta, length: int) -> dict[str, Method]:
 
 
 def last_value(roots: Amounts, horizon: int) -> Path:
-    """Repeat the last step."""
+    """Repeat the last value."""
     steps = np.diff(roots)
     leads = np.arange(1, horizon + 1)
     return Path(np.full(horizon, roots[-1]), _deviation(steps) * np.sqrt(leads))
@@ -67,7 +65,7 @@ def seasonal_naive(roots: Amounts, horizon: int, *, season: int) -> Path:
 
 
 def smoothing(roots: Amounts, horizon: int) -> Path:
-    """Smooth exponentially without a trend. The errors are additive, and the fit is by maximum likelihood."""
+    """Apply exponential smoothing without a trend."""
     from statsmodels.tsa.exponential_smoothing.ets import ETSModel
 
     if np.ptp(roots) == 0:
@@ -82,9 +80,7 @@ def smoothing(roots: Amounts, horizon: int) -> Path:
 
 
 def seasonal_smoothing(roots: Amounts, horizon: int, *, seasons: Sequence[int]) -> Path:
-    """Add constant seasons, computed with LOESS, to a level from exponential smoothing of the daily means. The last
-    hour's distance from the level decays with its autocorrelation.
-    """
+    """Add constant seasons, computed with LOESS, to an exponentially smoothed level."""
     from statsmodels.tsa.seasonal import MSTL
 
     if np.ptp(roots) == 0:
@@ -108,11 +104,9 @@ def seasonal_smoothing(roots: Amounts, horizon: int, *, seasons: Sequence[int]) 
 
 
 def _fading(away: Amounts) -> float:
-    """Return the lag-1 autocorrelation of the deviations from the level, clamped to [0, 0.99]."""
     power = float((away**2).sum())
     return min(max(float((away[1:] * away[:-1]).sum()) / power, 0.0), 0.99) if power else 0.0
 
 
 def _deviation(errors: Amounts) -> float:
-    """Return the root mean square of the errors. It is at least a small positive number, so that no band has width 0."""
     return max(float(np.sqrt(np.mean(errors**2))) if len(errors) else 0.0, SMALLEST_DEVIATION)

@@ -19,8 +19,8 @@ class SeriesError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """A time series. `values[i]` is the usage in [start + i * step, start + (i + 1) * step), in any unit. `start` is in
-    UTC.
+    """A time series that starts at `start` (UTC). `values[i]` is the usage in [start + i * step, start + (i + 1) *
+    step).
     """
 
     start: datetime
@@ -44,11 +44,10 @@ class Series:
 
     @property
     def end(self) -> datetime:
-        """The instant at which the last step ends."""
         return self.start + len(self.values) * self.step
 
     def until(self, count: int) -> Series:
-        """Return the first `count` steps."""
+        """Return the first `count` steps of the series."""
         return Series(self.start, self.step, self.values[:count])
 
     def scaled(self, factor: float) -> Series:
@@ -57,7 +56,7 @@ class Series:
 
 
 def series_of_hours(amounts: dict[datetime, float], *, start: datetime, end: datetime) -> Series:
-    """Return a series of the hours in [start, end). An hour without an amount has 0. Both instants must be full hours
+    """Return the hourly series over [start, end), with 0 for hours without an amount. Both instants must be full hours
     in UTC.
     """
     hours = (end - start) // HOUR
@@ -65,8 +64,8 @@ def series_of_hours(amounts: dict[datetime, float], *, start: datetime, end: dat
 
 
 def series_of_events(micros: npt.NDArray[np.int64], counts: Amounts, *, step: timedelta) -> Series:
-    """Sum events (microseconds since 1970, UTC) by step. The first and last steps are incomplete; they are left out if
-    at least three other steps remain.
+    """Sum events (microseconds since 1970, UTC) by step. Incomplete first and last steps are left out if at least three
+    other steps remain.
     """
     width = step // timedelta(microseconds=1)
     places = micros // width

@@ -1,7 +1,6 @@
-"""Read traces of requests line by line from CSV, OpenTelemetry spans or access logs.
+"""Read traces of requests from CSV, OpenTelemetry spans or access logs.
 
-Each error message names the line and the remedy. Lines may be out of chronological order by at most `TOLERANCE`,
-because servers log a request when it ends, and exporters send spans in batches.
+Lines may be out of chronological order by at most `TOLERANCE`.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ SHORT = {"csv": "CSV", "otlp": "OpenTelemetry", "access": "access log"}
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """Requests in chronological order. `micros` holds microseconds since 1970 (UTC), `counts` the number of requests,
-    and `programs` the index of the program in `names`. If the trace has no programs, `names` is one empty name.
+    """Requests in chronological order. `micros` holds microseconds since 1970 (UTC), `counts` holds the number of
+    requests, and `programs` holds indices into `names`.
     """
 
     format: str
@@ -40,15 +39,12 @@ class Trace:
 
     @property
     def total(self) -> float:
-        """The total number of requests."""
         return float(self.counts.sum())
 
 
 def trace_read(lines: Iterable[bytes], *, format: str = "") -> Trace:  # noqa: A002 - the field's word
-    """Read a trace from `lines`. `format` is "csv", "otlp" or "access"; if it is empty, the format is detected from the
-    first line.
-
-    Raises TraceError, which names the line and the remedy.
+    """Read a trace. `format` is "csv", "otlp" or "access"; if empty, the format is detected from the first line. Raises
+    TraceError, which names the line and the remedy.
     """
     numbered = _lines(lines)
     try:
@@ -73,7 +69,6 @@ def _rows(
 
 
 def _lines(lines: Iterable[bytes]) -> Iterator[tuple[int, str]]:
-    """Yield (number, text) for each line that is not blank; numbers start at 1."""
     for number, raw in enumerate(lines, 1):
         if len(raw) > LINE_MAX:
             raise TraceError(

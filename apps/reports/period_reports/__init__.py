@@ -1,1 +1,1 @@
-"""Reports over a chosen period. The page, the CSV file and the JSON file of a report have the same source."""
+"""Reports over a chosen period, as pages, CSV files and JSON files."""

@@ -1,6 +1,4 @@
-"""Compare the devices in service with the proven lower bound on the devices that sold work needs. The bounds come from
-the capacity plans in the period.
-"""
+"""Compare the devices in service with the proven lower bound on the devices needed for sold work."""
 
 from __future__ import annotations
 
@@ -37,7 +35,7 @@ GROUP BY 1, 2
 
 
 def bounds(request: ReportRequest) -> ReportData:
-    """Return a row for each capacity plan and pool, the newest plan first."""
+    """Return a row for each capacity plan and pool, newest plan first."""
     rows = _rows(request)
     newest = [row for row in rows if row[0] == rows[0][0]] if rows else []
     sums = [sum(whole(row[at]) for row in newest) for at in (2, 3, 4, 5)]

@@ -1,6 +1,4 @@
-"""The common parts of all reports over a period: the request, the result with its columns and exact rows, and the
-files.
-"""
+"""The common parts of all reports over a period."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ Value = str | int | Fraction | Decimal | datetime | None
 
 
 class Column(NamedTuple):
-    """A column: its name in files, its heading, and the kind of its values. Seconds and shares are exact fractions."""
+    """A column of a report. Seconds and shares are exact fractions."""
 
     name: str
     label: str
@@ -44,7 +42,7 @@ class Metric(NamedTuple):
 
 
 class Heat(NamedTuple):
-    """A heat map of shares, with a row for each name and a column for each heading. A share is None if it is unknown."""
+    """A heat map of shares, with a row for each name and a column for each heading. A share is None if unknown."""
 
     title: str
     corner: str
@@ -55,8 +53,8 @@ class Heat(NamedTuple):
 
 @dataclass(frozen=True)
 class ReportData:
-    """The result of a report. `total` is the sum of all rows. `notes` are sentences below the table. `chart` holds the
-    data of the chart, and `drawn` is its kind (static/js/charts.js).
+    """The result of a report. `total` is the sum of all rows, `notes` are sentences below the table, and `drawn` is the
+    kind of chart.
     """
 
     columns: Sequence[Column]
@@ -74,7 +72,7 @@ class ReportData:
 
 @dataclass(frozen=True)
 class Period:
-    """The days from `first` to `last` (UTC), including both. If this is not the requested period, `notice` says why."""
+    """The days from `first` to `last` (UTC), inclusive. `notice` explains any difference from the requested period."""
 
     first: date
     last: date
@@ -82,17 +80,15 @@ class Period:
 
     @property
     def start(self) -> datetime:
-        """The first instant of the period."""
         return datetime(self.first.year, self.first.month, self.first.day, tzinfo=UTC)
 
     @property
     def end(self) -> datetime:
-        """The first instant after the period."""
         return datetime(self.last.year, self.last.month, self.last.day, tzinfo=UTC) + DAY
 
 
 class ReportRequest(NamedTuple):
-    """A request for a report: the period, the present time, the currency of costs, and the chosen view."""
+    """A request for a report: the period, the current time, the currency of costs, and the chosen view."""
 
     period: Period
     now: datetime
@@ -107,8 +103,8 @@ class ReportRequest(NamedTuple):
 
 @dataclass(frozen=True)
 class Report:
-    """A report in the index. `line` is the question that it answers. `empty` is the text shown if there is no data, and
-    `link` is the link below that text.
+    """A report in the index. `line` is the question that the report answers. `empty` and `link` are shown if there is
+    no data.
     """
 
     slug: str
@@ -121,9 +117,7 @@ class Report:
 
 
 def period_read(first: str, last: str, *, now: datetime, is_ahead: bool) -> Period:
-    """Return the period between two dates given as text. If the dates cannot be used, return the default period with a
-    notice.
-    """
+    """Parse two dates and return the period. If the dates are invalid, return the default period with a notice."""
     usual = _usual(now.astimezone(UTC).date(), is_ahead)
     if not first and not last:
         return usual
@@ -157,9 +151,7 @@ def _usual(today: date, is_ahead: bool) -> Period:
 
 
 def exported(value: Value) -> str | int | None:
-    """Convert a value for files: decimals to text with at most 12 places, instants to UTC; None if the value is
-    unknown.
-    """
+    """Return a value in the form used in files; None if the value is unknown."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()
     if isinstance(value, Fraction | Decimal):
@@ -169,7 +161,7 @@ def exported(value: Value) -> str | int | None:
 
 
 def as_json(report: Report, request: ReportRequest, data: ReportData) -> dict[str, Any]:
-    """Return the report as JSON data. Each row maps column names to values."""
+    """Return the report as JSON data."""
     return {
         "report": report.slug,
         "title": report.title,
@@ -194,12 +186,12 @@ def as_csv(report: Report, request: ReportRequest, data: ReportData) -> HttpResp
 
 
 def ratio(part: Fraction | int, whole: Fraction | int) -> Fraction | None:
-    """Return part / whole; None if the whole is 0."""
+    """Return part / whole; None if `whole` is 0."""
     return Fraction(part) / Fraction(whole) if whole else None
 
 
 def whole(value: Value) -> int:
-    """Return a count in a row; 0 if it is unknown."""
+    """Return a count from a row; 0 if the count is unknown."""
     return value if isinstance(value, int) else 0
 
 

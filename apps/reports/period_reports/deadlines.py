@@ -1,4 +1,4 @@
-"""Report how many blocks of work kept or missed their promise, and the cost of repeated and lost blocks."""
+"""Report how many blocks kept or missed their promise, and the cost of repeated and lost blocks."""
 
 from __future__ import annotations
 
@@ -57,8 +57,6 @@ GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 
 
 class _Blocks(NamedTuple):
-    """Counts of the blocks of one pool and class in one part of the period."""
-
     place: int
     pool: UUID
     klass: str

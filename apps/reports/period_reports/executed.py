@@ -81,7 +81,6 @@ def executed(request: ReportRequest) -> ReportData:
 
 
 def _row(slug: str, some: list[tuple[Any, ...]]) -> tuple[Value, ...]:
-    """Return the row of one pool, summed over its clock rates in the period."""
     blocks, executions = sum(row[3] for row in some), int(sum(row[4] for row in some))
     predicted = sum((Fraction(int(row[5]), row[2]) for row in some), Fraction(0))
     wall = Fraction(int(sum(row[9] or 0 for row in some)), 10**9)
@@ -92,9 +91,6 @@ def _row(slug: str, some: list[tuple[Any, ...]]) -> tuple[Value, ...]:
 
 
 def _counted(some: list[tuple[Any, ...]], predicted: Fraction) -> tuple[Value, Value, Value, Value, Value]:
-    """Return the predicted and counted cycles, the predicted and executed seconds, and the difference. A value is None
-    if nothing was counted.
-    """
     cycles = int(sum(row[5] for row in some))
     if all(row[6] is None for row in some):
         return cycles, None, predicted, None, None
@@ -104,5 +100,4 @@ def _counted(some: list[tuple[Any, ...]], predicted: Fraction) -> tuple[Value, V
 
 
 def _off(predicted: Fraction, ran: Fraction) -> Fraction | None:
-    """Return the difference as a share of the prediction; negative if the execution was faster than predicted."""
     return ratio(ran - predicted, predicted)

@@ -1,4 +1,4 @@
-"""Report free device time by day, and the revenue that it could earn at the prices in force."""
+"""Report free device time by day, and the revenue that the free time could earn."""
 
 from __future__ import annotations
 
@@ -40,10 +40,8 @@ class _Day:
 
 @dataclass(frozen=True)
 class Rates:
-    """The minimum revenue per used device-hour of a pool, at any hour and in off-peak hours. `name` lists the classes.
-
-    A revenue is None if the price book has no price for the pool, or no minimum of operations per cycle. Hosts have
-    none.
+    """The minimum revenue per used device-hour of a pool, at any hour and in off-peak hours. A revenue is None if the
+    price book has no suitable price.
     """
 
     anytime: Fraction | None
@@ -95,7 +93,6 @@ def calendar(request: ReportRequest) -> ReportData:
 def _days(
     request: ReportRequest, book: PriceBookDocument | None, rates: dict[UUID, Rates]
 ) -> dict[tuple[UUID, datetime], _Day]:
-    """Return the free time of each pool and day."""
     start, end = max(request.period.start, request.now), request.period.end
     days: dict[tuple[UUID, datetime], _Day] = defaultdict(_Day)
     if start >= end:
@@ -108,7 +105,7 @@ def _days(
 
 
 def gap_rates(book: PriceBookDocument | None, pool: Pool) -> Rates:
-    """Return the minimum revenue per device-hour that the pool would earn from work in its gaps."""
+    """Return the minimum revenue per device-hour from work in the gaps of a pool."""
     hourly = None if book is None or pool.processor is None else _list_price(book, pool)
     if book is None or hourly is None:
         return Rates(None, None, "")
@@ -125,18 +122,12 @@ def gap_rates(book: PriceBookDocument | None, pool: Pool) -> Rates:
 
 
 def _classes(book: PriceBookDocument) -> tuple[PriceClass | None, PriceClass | None]:
-    """Return the cheapest class that may run at any hour, and the cheapest class of all; None if there is no such
-    class. Only offered classes count that do not charge for unused time and whose price does not depend on the hour.
-    """
     classes = [one for one in book.classes.values() if one.offered and not one.unused and not one.time_of_use]
     anytime = min((one for one in classes if not one.off_peak_only), key=_factor, default=None)
     return anytime, min(classes, key=_factor, default=None)
 
 
 def _list_price(book: PriceBookDocument, pool: Pool) -> Fraction | None:
-    """Return the list price of a device-hour with the minimum operations per cycle, in the cheapest precision. None if
-    the pool has no price.
-    """
     assert pool.processor is not None
     cycles = pool.clock_at(pool.processor.clock_hz) * HOUR
     found = []
@@ -155,7 +146,6 @@ def _factor(one: PriceClass) -> Fraction:
 def _spread(
     gap: Gap, rates: Rates, off_peak: list[tuple[datetime, datetime]], days: dict[tuple[UUID, datetime], _Day]
 ) -> None:
-    """Add the gap to each day on which it has time."""
     at = gap.start
     while at < gap.end:
         midnight = at.replace(hour=0, minute=0, second=0, microsecond=0)

@@ -1,4 +1,4 @@
-"""Report the cost of idle device time by owner. Idle time is reserved but not used, or not allocated to anyone."""
+"""Report the cost of idle device time by owner. Idle time is reserved but unused, or unallocated."""
 
 from __future__ import annotations
 
@@ -29,15 +29,13 @@ COLUMNS = (
 
 @dataclass
 class _Line:
-    """The device time of a pool that one owner reserved and used. `costs` holds the costs of the unused time."""
-
     sold: Fraction
     ran: Fraction
     costs: list[Fraction | None]
 
 
 def idle(request: ReportRequest) -> ReportData:
-    """Return a row for each owner and pool, the highest cost first. The unallocated time of each pool comes last."""
+    """Return a row for each owner and pool, highest cost first. The rows for unallocated time come last."""
     start, until = request.period.start, request.until
     parts = segments(start=start, end=until, currency=request.currency)
     pools = {pool.pk: pool for pool in Pool.objects.order_by("slug")}
@@ -78,7 +76,6 @@ def _rows(lines: dict[tuple[UUID, UUID], _Line], pools: dict[UUID, Pool]) -> lis
 
 
 def _lines(parts: list[Segment], pools: dict[UUID, Pool]) -> dict[tuple[UUID, UUID], _Line]:
-    """Return the time sold, the time used, and the costs of the unused time, by owner and pool."""
     sold_seconds: dict[tuple[int, UUID, UUID], Fraction] = {}
     for one in sold((part.start, part.end) for part in parts):
         sold_seconds[one.place, one.organisation, one.pool] = one.seconds
@@ -102,9 +99,6 @@ def _row(owner: str, pool: str, line: _Line) -> tuple[Value, ...]:
 
 
 def _unallocated(request: ReportRequest, lines: dict[tuple[UUID, UUID], _Line]) -> list[tuple[Value, ...]]:
-    """Return a row with the unallocated time of each pool. Its cost is computed from the mean cost of the pool's device
-    time.
-    """
     sold_seconds: dict[UUID, Fraction] = defaultdict(Fraction)
     for (_, pool), line in lines.items():
         sold_seconds[pool] += line.sold
@@ -118,7 +112,6 @@ def _unallocated(request: ReportRequest, lines: dict[tuple[UUID, UUID], _Line]) 
 
 
 def _chart(rows: list[tuple[Value, ...]], currency: str) -> dict[str, object]:
-    """Return a chart of the owners with the highest idle cost, or with the most idle hours if some costs are unknown."""
     sums: dict[str, list[Value]] = {}
     for row in rows:
         sums.setdefault(str(row[0]), []).append(row[6])

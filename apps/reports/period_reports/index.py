@@ -1,4 +1,4 @@
-"""The index of reports. Reports with their own pages are linked."""
+"""The index of reports."""
 
 from __future__ import annotations
 

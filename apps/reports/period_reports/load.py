@@ -1,4 +1,4 @@
-"""Report the load of each pool by hour of the day: device time, bytes over the link, and memory."""
+"""Report the load of each pool by hour of the day: device time, link bytes, and memory."""
 
 from __future__ import annotations
 
@@ -74,10 +74,7 @@ FROM ran JOIN compilation_program AS program ON program.id = ran.program_id GROU
 
 @dataclass
 class _Cell:
-    """One pool in one hour of the day, summed over all days: the seconds in service, sold and used, the bytes over the
-    link in each direction, and the byte-seconds of occupied memory.
-    """
-
+    # Seconds, link bytes, and byte-seconds of occupied memory, summed over all days.
     available: Fraction = Fraction(0)
     sold: Fraction = Fraction(0)
     ran: Fraction = Fraction(0)
@@ -88,10 +85,7 @@ class _Cell:
 
 @dataclass(frozen=True)
 class _Rates:
-    """The link rates of one device in bytes per second, and its memory in bytes. A rate is None if the processor does
-    not state it.
-    """
-
+    # Bytes per second, and bytes of memory; None if the processor does not state the value.
     link_in: int | None = None
     link_out: int | None = None
     memory: int | None = None
@@ -101,7 +95,7 @@ _ByPool = list[tuple[str, list[Value]]]  # a slug, and one dimension by hour of 
 
 
 def load(request: ReportRequest) -> ReportData:
-    """Return a row for each pool and hour of the day. The view determines the dimension of the heat map."""
+    """Return a row for each pool and hour of the day. The view selects the dimension of the heat map."""
     start, until = request.period.start, request.until
     found = service(start=start, end=until)
     pools = [pool for pool in Pool.objects.select_related("processor").order_by("slug") if found.owned.get(pool.pk)]
@@ -191,7 +185,6 @@ def _cells(found: Service, start: datetime, until: datetime) -> dict[tuple[UUID,
 
 
 def _by_hour(start: datetime, end: datetime) -> dict[int, Fraction]:
-    """Return how many seconds of [start, end) fall in each hour of the day (UTC)."""
     days, rest = divmod(end - start, timedelta(days=1))
     found = {hour: Fraction(3600 * days) for hour in range(HOURS)} if days else {}
     at, until = start, start + rest
@@ -219,7 +212,6 @@ def _row(pool: Pool, hour: int, cell: _Cell, rates: _Rates) -> tuple[Value, ...]
 
 
 def _of(amount: Fraction | None, rate: int | None, seconds: Fraction) -> Fraction | None:
-    """Return `amount` as a share of `rate` times `seconds`; None if the rate is unknown or `seconds` is 0."""
     if not rate or not seconds:
         return None
     return (amount or Fraction(0)) / (rate * seconds)

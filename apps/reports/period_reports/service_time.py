@@ -1,6 +1,4 @@
-"""Compute when devices were in service, from the changes of the fleet, and find the gaps: time in service without a
-window.
-"""
+"""Compute when devices were in service, and find the gaps between their windows."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ _MICROS = Fraction(1, 10**6)
 
 
 class Span(NamedTuple):
-    """A device in service over [start, end): it was active in the pool throughout, at one power setting (a percentage)."""
+    """The time [start, end) during which a device was active in a pool at one power setting (a percentage)."""
 
     device: UUID
     pool: UUID
@@ -35,8 +33,8 @@ class Span(NamedTuple):
 
 @dataclass
 class Service:
-    """The service of all devices in a period. `spans` holds the times in service. The other fields are seconds by pool:
-    owned (`owned`), out of service (`out`), and lost to reduced power settings (`saved`).
+    """The service of all devices in a period. `spans` holds the times in service. The other fields are seconds by pool;
+    `saved` is the time lost to reduced power settings.
     """
 
     spans: list[Span] = field(default_factory=list)
@@ -46,7 +44,7 @@ class Service:
 
 
 class Gap(NamedTuple):
-    """A gap: time in which a device is in service but has no window."""
+    """A period in which a device is in service but has no window."""
 
     device: UUID
     pool: UUID
@@ -55,9 +53,8 @@ class Gap(NamedTuple):
 
 
 def service(*, start: datetime, end: datetime) -> Service:
-    """Return the service of all devices over [start, end), computed from the changes of the fleet.
-
-    At a power setting of p %, (100 - p) % of a device's time in service counts as `saved`.
+    """Return the service of all devices in [start, end). At a power setting of p %, (100 - p) % of the time in service
+    counts as `saved`.
     """
     found = Service()
     if start >= end:
@@ -83,7 +80,6 @@ def service(*, start: datetime, end: datetime) -> Service:
 
 
 def _add(spans: list[Span], one: Span) -> None:
-    """Add a span. If the device simply stayed in service, extend the last span instead."""
     if spans and spans[-1].end == one.start and spans[-1]._replace(start=one.start, end=one.end) == one:
         spans[-1] = spans[-1]._replace(end=one.end)
     else:
@@ -94,7 +90,6 @@ _Piece = tuple[datetime, datetime, Mapping[tuple[str, str], str], Mapping[str, i
 
 
 def _pieces(start: datetime, end: datetime) -> list[_Piece]:
-    """Split [start, end) at each change of the fleet. Each piece has the device states and power settings in force."""
     rows = FleetChange.objects.filter(Q(at__gt=start) | Q(undone_at__gt=start)).order_by("id")
     events: list[tuple[datetime, int, Any, Any]] = []
     for pk, at, undone, before, after in rows.values_list("id", "at", "undone_at", "before", "after"):
@@ -162,9 +157,7 @@ def usual_work(*, start: datetime, end: datetime) -> dict[UUID, int]:
 
 
 class Gaps(NamedTuple):
-    """The gaps of a pool: their number and total seconds, and the number and total seconds of the gaps that are too
-    short.
-    """
+    """The gaps of a pool: the number and total seconds of all gaps, and of the gaps that are too short."""
 
     number: int
     seconds: Fraction
@@ -175,9 +168,7 @@ class Gaps(NamedTuple):
 def gaps_summed(
     spans: Iterable[Span], least: Mapping[UUID, int], *, start: datetime, end: datetime
 ) -> dict[UUID, Gaps]:
-    """Return the totals of gaps by pool. A gap is too short if it is shorter than the pool's limit in `least`
-    (microseconds).
-    """
+    """Return the totals of gaps by pool. `least` is the shortest useful gap of each pool, in microseconds."""
     params = _params(spans, start, end) | {"pools": list(least), "least": list(least.values())}
     with connection.cursor() as cursor:
         cursor.execute(_GAPS + _SUMMED, params)

@@ -1,4 +1,4 @@
-"""Divide owned device time into used, reserved but unused, free and unsellable time, with the cause."""
+"""Divide owned device time by cause: used, reserved but unused, free, or unsellable."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COLUMNS = (
 
 
 def stranded(request: ReportRequest) -> ReportData:
-    """Return a row for each pool and cause. The rows of a pool add up to its owned time at full power."""
+    """Return a row for each pool and cause. The rows of a pool add up to the pool's owned time at full power."""
     start, until = request.period.start, request.until
     found = service(start=start, end=until)
     before = until - min(USUAL_OVER, until - datetime.min.replace(tzinfo=UTC))  # dates start with the year 1
@@ -60,7 +60,6 @@ def stranded(request: ReportRequest) -> ReportData:
 
 
 def _chart(owned: list[tuple[Pool, dict[str, Fraction]]]) -> dict[str, object]:
-    """Return a chart with a stacked bar for each pool. A cause is left out if it is 0 for every pool."""
     return {
         "unit": "h",
         "horizontal": True,
@@ -75,7 +74,6 @@ def _chart(owned: list[tuple[Pool, dict[str, Fraction]]]) -> dict[str, object]:
 
 
 def _parts(found: Service, usual: dict[UUID, int], request: ReportRequest) -> dict[UUID, dict[str, Fraction]]:
-    """Return the seconds at full power of each cause, for each pool."""
     start, until = request.period.start, request.until
     empty = gaps_summed(found.spans, usual, start=start, end=until)
     ran = {one.pool.pk: one.ran.seconds for one in device_time(start=start, end=until, currency=request.currency).pools}
@@ -86,9 +84,6 @@ def _parts(found: Service, usual: dict[UUID, int], request: ReportRequest) -> di
 def _split(
     pool: UUID, found: Service, empty: dict[UUID, Gaps], ran: dict[UUID, Fraction], closed: dict[UUID, Fraction]
 ) -> dict[str, Fraction]:
-    """Divide a pool's owned time by cause. The time out of service is subtracted first, then the time lost to the
-    reduced power setting. The remainder is divided by use.
-    """
     zero = Fraction(0)
     owned, out, saved = found.owned[pool], found.out.get(pool, zero), found.saved.get(pool, zero)
     serving = owned - out
@@ -108,10 +103,6 @@ def _split(
 
 
 def _closed(found: Service, start: datetime, until: datetime) -> dict[UUID, Fraction]:
-    """Return, for each pool, the free seconds in which no class of the price book in force may start.
-
-    The result is empty if some class may run at any hour.
-    """
     try:
         book = document_of(book_in_force(at=until))
     except Problem:
@@ -128,13 +119,11 @@ def _closed(found: Service, start: datetime, until: datetime) -> dict[UUID, Frac
 
 
 def _outside(allowed: list[Interval], start: datetime, until: datetime) -> list[Interval]:
-    """Return the parts of [start, until) that the ordered intervals do not cover."""
     edges = [start, *(instant for one in allowed for instant in one), until]
     return [(first, last) for first, last in list(pairwise(edges))[::2] if first < last]
 
 
 def _overlap(free: Gap, interval: Interval) -> Fraction:
-    """Return how many seconds of a gap fall in the interval."""
     length = (min(free.end, interval[1]) - max(free.start, interval[0])) / timedelta(microseconds=1)
     return Fraction(round(length), 10**6) if length > 0 else Fraction(0)
 
