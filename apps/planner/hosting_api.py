@@ -276,7 +276,7 @@ def machine_remove(request: HttpRequest, pk: UUID) -> tuple[int, None]:
 
 @router.get("/plans/{uuid:pk}/places", response=PlanPlacesOut, summary="Compare a plan with other machines")
 def plan_places(request: HttpRequest, pk: UUID) -> dict[str, Any]:
-    """Compare the monthly costs of the plan's pools, rented machines and your own machines, by volume."""
+    """Compare the plan's pools with rented machines and with your own machines, by monthly cost and volume."""
     plan = org_object_get(request, Plan, pk=pk)
     now = timezone.now()
     return document(plan, comparison_of(plan, now=now), now=now)

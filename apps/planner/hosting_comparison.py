@@ -52,7 +52,7 @@ class Comparison:
 class TaskFacts:
     """The requirements of a plan, and what is known about its models.
 
-    `models`, `items` (item sizes) and `accuracies` (proven) are keyed by the SHA-256 of the model.
+    `models`, `items` and `accuracies` are keyed by the SHA-256 of the model.
     """
 
     models: Mapping[str, ModelVersion]
@@ -74,7 +74,7 @@ class Measured:
 
 
 def comparison_of(plan: Plan, *, now: datetime) -> Comparison:
-    """Compare the plan's pools with other machines, using imported files that are valid at `now`."""
+    """Compare the plan's pools with other machines. Only imported files that are valid at `now` are used."""
     currency, items = plan.basis["currency"], int(plan.requirements["items"])
     task = _task_facts(plan)
     used, unused = _measurements(plan, task, now=now)

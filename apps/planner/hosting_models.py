@@ -34,7 +34,7 @@ class ImportedFile(models.Model):
 
 
 class PlaceMeasurement(ImportedFile):
-    """Measured execution times of a model on a machine, from a file of `takt measure`.
+    """Measured execution times of a model on a machine, from a file that `takt measure` wrote.
 
     `machines` are the names by which prices and owned machines are found. `keys` are the normalised names of these
     machines and of the GPUs.

@@ -95,7 +95,7 @@ def measurement_change(
     machines: Sequence[str] | None = None,
     expires_at: datetime | None = None,
 ) -> PlaceMeasurement:
-    """Change the machine names or shorten the validity. Raises Problem(422) for a later expiry."""
+    """Change the machine names or shorten the validity. Raises Problem(422) if the validity would become longer."""
     row = PlaceMeasurement.objects.select_for_update().get(pk=measurement.pk)
     detail: dict[str, Any] = {}
     if machines is not None:
@@ -122,7 +122,7 @@ def pricelist_import(
     filename: str = "",
     expires_at: datetime | None = None,
 ) -> PriceListFile:
-    """Store a price list of the day `as_of`.
+    """Store a price list with the prices of the day `as_of`.
 
     Raises Problem(422) with the faults of the file, and Problem(409) if the file was imported before.
     """
@@ -185,7 +185,7 @@ def _priced(row: PriceListFile, price: Price) -> RentedPrice:
 
 @transaction.atomic
 def pricelist_change(*, price_list: PriceListFile, expires_at: datetime, actor: User, now: datetime) -> PriceListFile:
-    """Shorten the validity. Raises Problem(422) for a later expiry."""
+    """Shorten the validity. Raises Problem(422) if the validity would become longer."""
     row = PriceListFile.objects.select_for_update().get(pk=price_list.pk)
     row.expires_at = _earlier(row, expires_at)
     row.save(update_fields=["expires_at"])

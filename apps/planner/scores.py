@@ -5,8 +5,8 @@ Items must be independent.
 Macro F1: for each of C classes, F1 = 2 t / (2 t + e), where t is the share of true positives, and e the share of false
 positives and false negatives. Clopper and Pearson bound t from below and e from above, each at error / (2 C).
 
-Mean error: an item scores 1 - min(error, limit) / limit. The mean has two bounds, Hoeffding's (1963) and the empirical
-bound of Maurer and Pontil (2009, theorem 4). The larger bound is used, and each is computed at half of the error.
+Mean error: an item scores 1 - min(error, limit) / limit. The mean has two bounds: Hoeffding's (1963) and the empirical
+bound of Maurer and Pontil (2009, theorem 4). Each bound is computed at half of the error, and the larger bound is used.
 """
 
 from __future__ import annotations

@@ -320,7 +320,7 @@ def evaluations_request(*, task: Task, actor: User, now: datetime, token_id: UUI
 
 @transaction.atomic
 def evaluations_cancel(*, task: Task, now: datetime) -> int:
-    """Cancel the queued evaluations, and return their number. Running jobs are not cancelled."""
+    """Cancel the queued evaluations, and return the number of cancelled evaluations."""
     rows = EvaluationRun.objects.select_for_update(skip_locked=True).filter(task=task, state=EvaluationState.QUEUED)
     return EvaluationRun.objects.filter(pk__in=[row.pk for row in rows]).update(
         state=EvaluationState.CANCELLED, finished_at=now

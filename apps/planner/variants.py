@@ -33,7 +33,10 @@ Compiling = frozenset[tuple[UUID, str, str]]  # version, target and precision of
 
 @dataclass(frozen=True)
 class Deployment:
-    """A model version on a pool, with the program that would run there. `program` is None until it is compiled."""
+    """A model version on a pool, with the program that would run there.
+
+    `program` is None until the program is compiled.
+    """
 
     version: ModelVersion
     pool: Pool

@@ -1,4 +1,4 @@
-"""Delete an organisation, unless it has open business.
+"""Delete an organisation that has no open business.
 
 Records that are required by law or for recomputing invoices are kept.
 """
@@ -21,7 +21,7 @@ from apps.sales.models import Commitment, Contract, ContractState
 
 
 def open_business(organisation: Organisation, *, now: datetime) -> list[str]:
-    """Return a sentence for each obstacle to the deletion, with its remedy."""
+    """Return a sentence for each obstacle to the deletion. Each sentence names the remedy."""
     contracts = Contract.objects.filter(organisation=organisation, state=ContractState.ACTIVE).count()
     jobs = Job.objects.filter(organisation=organisation).exclude(state__in=FINAL).count()
     invoices = invoices_unpaid().filter(organisation=organisation).count()

@@ -24,7 +24,7 @@ assert GROUPS.keys() == COLUMNS.keys()
 
 
 class UsageForm(forms.Form):
-    """The filters of the usage page, read from its query string."""
+    """The filters of the usage page, read from the query string."""
 
     first = forms.DateField(label="From", widget=forms.DateInput(attrs={"type": "date"}))
     last = forms.DateField(label="To", widget=forms.DateInput(attrs={"type": "date"}))

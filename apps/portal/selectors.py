@@ -25,7 +25,7 @@ FORECAST_METHOD = "Linear projection"
 
 
 class CapRow(NamedTuple):
-    """A cap, and the amounts that count against it this month."""
+    """A cap, and the amounts that count against the cap this month."""
 
     cap: Cap
     spent: Spending
@@ -96,7 +96,7 @@ class CommitmentStatus(NamedTuple):
 
 
 def commitment_status(organisation: Organisation, *, now: datetime) -> CommitmentStatus | None:
-    """Return the commitment in the currency of the price book in force; None if there is none."""
+    """Return the commitment in the currency of the price book in force; None if there is no such commitment."""
     book = PriceBook.objects.filter(effective__contains=now).first()
     commitment = commitment_at(organisation, at=now, currency=book.currency) if book else None
     if commitment is None:

@@ -81,7 +81,7 @@ class UsageReport:
 
     @property
     def days_with_usage(self) -> list[tuple[date, list[Decimal], Total]]:
-        """The rows (day, amounts by series, total) of the days with usage."""
+        """The rows (day, amounts by series, total) for the days with usage."""
         return [
             (day, [self.amount(groups, name) for name in self.series], total)
             for day, groups, total in self.days

@@ -77,7 +77,10 @@ def amount_typed(text: str, *, currency: Currency) -> Decimal:
 
 
 def price_typed(text: str) -> Decimal:
-    """Parse a unit price as people type it. Raises Problem unless it is at least 0 and has at most 12 decimal places."""
+    """Parse a unit price as people type it.
+
+    Raises Problem unless the price is at least 0 and has at most 12 decimal places.
+    """
     try:
         price = decimal_of(_ungrouped(text, "1.5"), places=PRICE_PLACES)
     except ValueError as error:

@@ -73,7 +73,9 @@ def price_book_get(request: HttpRequest, version: int) -> PriceBook:
 )
 @idempotent
 def price_book_publish(request: HttpRequest, payload: PriceBookIn) -> tuple[int, PriceBook]:
-    """For administrators. The new book must start after the notice period of the previous book, which then ends."""
+    """For administrators. The previous book ends when the new book starts. The new book can't start before the
+    notice period of the previous book has passed.
+    """
     return 201, services.pricebook_publish(
         document=payload.document,
         effective_from=payload.effective_from,

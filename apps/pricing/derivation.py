@@ -1,8 +1,8 @@
 """Derive a price book from the required revenue of a device-hour, step by step. Pure.
 
-Every hour must bring its depreciation, energy, operation and a margin. Only a share of the hours is sold, so each sold
-hour must bring more. A reference program gives the number of operations in a sold hour. Prices are rounded up to four
-significant digits.
+Every hour must pay for depreciation, energy and operation, plus a margin. Only a share of the hours is sold, so each
+sold hour must bring more. A reference program gives the number of operations in a sold hour. Prices are rounded up to
+four significant digits.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ def book_last() -> PriceBook:
 def draft_create(*, actor: User | None, now: datetime, document: Any = None) -> PriceBookDraft:
     """Start a draft from the last published book or from an imported document.
 
-    If the actor has an unsaved open draft with the same content, return this draft. Raises Problem with every fault if
-    the document is not a price book.
+    If the actor already has an unsaved open draft with the same content, return the existing draft. Raises Problem with
+    every fault if the document is not a price book.
     """
     content = None if document is None else book_checked(document).to_json()
     last = PriceBook.objects.select_for_update(no_key=True).get(pk=book_last().pk)

@@ -70,8 +70,8 @@ class DraftState(models.TextChoices):
 class PriceBookDraft(models.Model):
     """A price book in preparation, which administrators edit in forms.
 
-    `base` is the version of the copied book. `revision` counts the saves, so that an outdated page can't overwrite a
-    newer save.
+    `base` is the version of the last published book when the draft was started. `revision` counts the saves, so that an
+    outdated page can't overwrite a newer save.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

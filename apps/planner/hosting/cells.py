@@ -74,7 +74,7 @@ class Cells:
         return value
 
     def long(self, column: str) -> str:
-        """Return a cell's text of any length."""
+        """Return a cell's text, without a limit on the length."""
         return self.values.get(column.casefold(), "").strip()
 
     def price(self, column: str) -> Decimal | None:
@@ -106,8 +106,8 @@ Reader = Callable[[Cells, int], tuple[str, Price] | None]
 class Layout:
     """The layout of a format: its required columns and the function that reads a row.
 
-    `newest(cells)` returns a sort key. Of rows for the same machine, the row with the highest key counts. If `newest`
-    is None, no machine may be repeated.
+    `newest(cells)` returns a sort key. If several rows name the same machine, the row with the highest key is used. If
+    `newest` is None, no machine may be repeated.
     """
 
     needed: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Functions that read one row of a price list, one function for each format."""
+"""Read one row of a price list in each supported format."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _gpu_name(text: str) -> str:
 
 
 def focus_row(cells: Cells, line: int) -> tuple[str, Price] | None:
-    """Read a row of a FOCUS 1.2 file; None unless the row is a usage charge for compute."""
+    """Read a row of a FOCUS 1.2 file. Return None unless the row is a usage charge for compute."""
     if (
         cells.text("ChargeCategory") != "Usage"
         or cells.text("ServiceCategory") != "Compute"

@@ -75,7 +75,7 @@ def unit_of(sacks: Mapping[str, Knapsack], programs: Sequence[float]) -> Fractio
 
 
 def bound_of(instance: Instance, duals: Duals, worth: Mapping[str, int]) -> Bound:
-    """Return the better of two bounds; each bound scales the duals in another way.
+    """Scale the duals in two ways, and return the better bound.
 
     `worth[device]` is the highest value of a pattern on the device, in multiples of 1/`unit`.
     """

@@ -167,7 +167,7 @@ class Plan:
 
     @property
     def gap(self) -> Fraction:
-        """The upper bound of the relative excess over the lowest possible cost."""
+        """The relative excess of the cost over the bound; 0 for a proven optimum."""
         if self.cost == self.bound.value:
             return Fraction(0)
         return Fraction(self.cost, self.bound.value) - 1 if self.bound.value else Fraction(self.cost)

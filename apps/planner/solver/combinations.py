@@ -47,7 +47,7 @@ class Combination:
 
     @property
     def statement(self) -> tuple[object, ...]:
-        """A key that is equal for combinations that need to be tuned only once."""
+        """The key of the answers. Combinations with equal keys are tuned only once."""
         ids = tuple(id(model) for model in self.models)
         return (self.kind, ids, self.parts[0].pool if len(ids) == 3 and self.kind == CASCADE else "")
 
@@ -66,7 +66,7 @@ class TunedCombination:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """A key that is equal for combinations that need to be tested only once."""
+        """The key of the answers and thresholds. Combinations with equal keys are tested only once."""
         return (self.combination.kind, tuple(id(model) for model in self.combination.models), self.thresholds)
 
 

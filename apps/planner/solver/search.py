@@ -41,7 +41,7 @@ NOWHERE = Placed(None)
 
 
 def solve(variants: Sequence[Variant], requirements: Requirements, capacity: Capacity = idle) -> Solution:
-    """Compare all candidates, and choose the best feasible candidate by the objective.
+    """Compare all candidates by the objective, and choose the best feasible candidate.
 
     `capacity` says when a pool would finish a demand. Raises ValueError if there are no items or variants, or if the
     objective is unknown.

@@ -15,7 +15,10 @@ from apps.registry.confidence import successes_needed
 
 @lru_cache(maxsize=1000)
 def needed_of(wanted: Fraction | None, there: int, error: Fraction) -> int | None:
-    """Return the smallest number of right answers among `there` items that proves `wanted`; None if there is none."""
+    """Return the smallest number of right answers among `there` items that proves the accuracy `wanted`.
+
+    Return None if there is no such number.
+    """
     return None if wanted is None else successes_needed(wanted, there, error)
 
 

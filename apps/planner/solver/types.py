@@ -179,9 +179,9 @@ class Narrowed:
 class Solution:
     """All candidates, sorted from best to worst, with infeasible candidates last.
 
-    `chosen` is the index of the best feasible candidate; None if no candidate is feasible. `changes` then make a
-    candidate feasible. `examined` is the number of single programs and combinations that were compared. Each of the
-    `bounds` bounds is wrong with probability at most `error`.
+    `chosen` is the index of the best feasible candidate. If no candidate is feasible, `chosen` is None, and `changes`
+    are the ways to make a candidate feasible. `examined` is the number of single programs and combinations that were
+    compared. `bounds` is the number of bounds; each bound is wrong with probability at most `error`.
     """
 
     candidates: tuple[Candidate, ...]

@@ -101,7 +101,8 @@ def customer_tax_set(request: HttpRequest, pk: UUID, payload: TaxIn) -> dict[str
 )
 @idempotent
 def refund_create(request: HttpRequest, payload: RefundIn) -> tuple[int, dict[str, Any]]:
-    """For administrators. The amount can be at most what the customer has paid or been credited beyond the amount due.
+    """For administrators. The amount can't exceed the customer's balance, which is the amount paid or credited above
+    the amount due.
 
     Refund card payments at Stripe instead; Takt then posts the refunds automatically.
     """

@@ -137,7 +137,7 @@ ACTIONS: dict[str, Callable[[Any, dict[str, Any]], str]] = {
 
 @require_http_methods(["GET", "POST"])
 def customer_invoice(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show an invoice, with forms to void it, write it off, send it to collection, or issue a credit note."""
+    """Show an invoice, with forms for voiding, write-off, collection and credit notes."""
     principal, now = platform_admin_check(request), timezone.now()
     invoice = get_object_or_404(invoices_with_state_name(Invoice.objects.select_related("organisation")), pk=pk)
     submitted, lines = request.POST.get("form", ""), credit_lines(invoice)

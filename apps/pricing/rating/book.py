@@ -31,7 +31,7 @@ class Currency:
 class LateCancellation:
     """The cost of a late release of reserved time.
 
-    Unused work costs `share` of its price if its reserved time starts less than `notice_minutes` after the beginning of
+    Unused work costs `share` of its price if the reserved time starts less than `notice_minutes` after the beginning of
     the hour of the release.
     """
 
@@ -123,7 +123,7 @@ class PriceBookDocument:
         return by_precision[precision]
 
     def minimum(self, processor_class: str, precision: str) -> int:
-        """Return the minimum number of operations billed per cycle. Raises NotPriced if the book has none."""
+        """Return the minimum number of operations billed per cycle. Raises NotPriced if the book has no such minimum."""
         found = self.minimum_operations_per_cycle.get(processor_class)
         if isinstance(found, dict):
             found = found.get(precision)
@@ -134,7 +134,7 @@ class PriceBookDocument:
         return found
 
     def price_class(self, name: str) -> PriceClass:
-        """Return the class of service with this name. Raises NotPriced if there is none."""
+        """Return the class of service with this name. Raises NotPriced if the book has no such class."""
         if name not in self.classes:
             raise NotPriced(
                 f"price book {self.version} has no class {name!r} (it has {', '.join(sorted(self.classes))})"

@@ -62,7 +62,7 @@ def rate_bought(book: PriceBookDocument, rating: Rating) -> Rating:
 
 @dataclass(frozen=True)
 class Reduction:
-    """A reason why used work cost less than on the terms on which it was bought, and the difference.
+    """A reason why used work cost less than agreed, and the difference.
 
     `name` is `measured` (measured counts), `hours` (cheaper hours) or `served` (another class was served).
     """
@@ -172,7 +172,10 @@ def group_key(rating: Rating) -> str:
 
 
 def merge_ratings(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating:
-    """Return one rating whose amount is exactly the sum of the given ratings. Raises RatingError if they can't be merged."""
+    """Return one rating whose amount is the exact sum of the given ratings.
+
+    Raises RatingError if the ratings can't be merged.
+    """
     _check_mergeable(ratings)
     first = ratings[0]
     if first.charged is not None:
