@@ -24,7 +24,7 @@ class Difference(NamedTuple):
 
 
 def book_in_force(*, at: datetime) -> PriceBook:
-    """Return the price book in force at an instant. Raises Problem if there is none."""
+    """Return the price book in force at an instant. Raises Problem if no book is in force."""
     book = PriceBook.objects.filter(effective__contains=at).first()
     if book is None:
         detail = f"No price book is in force at {at:%Y-%m-%d %H:%M} UTC; ask the administrator to publish one."

@@ -85,7 +85,9 @@ class Child:
         self.folder, self.process, self.deadline = folder, process, deadline
 
     def poll(self) -> bool:
-        """Return whether the child has ended. Raises ChildFailed("time") if it is still running after its wall time."""
+        """Return whether the child has ended. Raises ChildFailed("time") if the child is still running after its wall
+        time.
+        """
         if self.process.poll() is not None:
             return True
         if time.monotonic() > self.deadline:

@@ -94,9 +94,9 @@ def split_digest(digest: str, seed: int, choose: int) -> str:
 
 
 def split(items: int, *, seed: int, choose: int) -> Split:
-    """Split the items: `choose` items are for choosing, and the others prove the accuracy.
+    """Split the items into a part for choosing, with `choose` items, and a part that proves the accuracy.
 
-    The items are ordered by SHA-256 over seed and item number. Raises ValueError if a part would be empty.
+    The items are ordered by the SHA-256 digest of seed and item number. Raises ValueError if a part would be empty.
     """
     if not 0 < choose < items:
         raise ValueError(f"{choose} of {items} items leave a part without any.")

@@ -173,7 +173,7 @@ class DataSet(models.Model):
     """Labelled items on which the platform evaluates programs.
 
     `label_shape` is [] for one class per item, [positions] for several classes, and None without labels. `classes` is
-    the largest label plus one. `choose` items are for choosing, and the others prove the accuracy.
+    the largest label plus one. `choose` is the number of items for choosing; the other items prove the accuracy.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

@@ -107,8 +107,8 @@ REPORTED = ("opset", "producer", "description", "parameters", "inputs", "outputs
 
 
 def report_of_digest(sha256: str) -> dict[str, Any] | None:
-    """Return the check report of the file with this digest from any organisation; None if there is none. Call this
-    function only for the public sample models.
+    """Return the check report of any organisation's file with this digest; None if there is none. Call this function
+    only for the public sample models.
     """
     found = ModelVersion.objects.filter(sha256=sha256).values("model__name", *REPORTED).first()
     return {**found, "name": found["model__name"]} if found else None

@@ -88,8 +88,8 @@ def costrate_set(
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of a period in which no cost changes. `per_hour` holds the entered rates by class, and `derived` the costs
-    derived from pool data. Unknown costs are left out.
+    """A part of a period in which no cost changes. `per_hour` holds the entered rates by class, and `derived` holds the
+    costs derived from pool data. Unknown costs are left out.
     """
 
     start: datetime

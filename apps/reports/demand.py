@@ -27,9 +27,7 @@ UNITS = {DEVICE_TIME: "s", OPERATIONS: "op"}
 
 
 class Demand(NamedTuple):
-    """The hourly demand on a pool in one dimension. `used` is None if the pool was never used. `capacity` is per hour.
-    `leases` is the number of leases.
-    """
+    """The hourly demand on a pool in one dimension. `used` is None if the pool was never used. `capacity` is per hour."""
 
     pool: Pool
     dimension: str

@@ -207,7 +207,9 @@ def effects_of(draft: PriceBookDraft, *, now: datetime) -> list[Rerating]:
 
 
 def effects_begin(draft: PriceBookDraft, *, user: User | None, now: datetime) -> None:
-    """Start re-ratings of last month and this month, unless they exist or the draft has faults."""
+    """Start re-ratings of last month and this month with the draft. Do nothing if the re-ratings exist or the draft has
+    faults.
+    """
     if drafts.draft_faults(draft.document):
         return
     with transaction.atomic():

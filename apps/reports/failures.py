@@ -30,8 +30,8 @@ NOTE = "failure"
 
 @file_transaction()
 def failure_record(*, device: Device, expected: str = "", actor: User | None, now: datetime) -> FleetChange | None:
-    """Record that a device failed; return None if the failure was already recorded. Raises Problem if the fleet refuses
-    the change.
+    """Record that a device failed; return None if the failure was already recorded. Raises Problem if the change of the
+    fleet is refused.
     """
     edit = edits.device_set(device.pool.slug, device.name, "failed")
     return fleet_edit(

@@ -47,7 +47,7 @@ def forecast_request(*, asked_by: User | None, now: datetime) -> ForecastRun:
 
 
 def forecast_daily(*, now: datetime) -> None:
-    """Create a forecast unless one was created in the last 24 hours."""
+    """Create a forecast, unless a forecast was created in the last 24 hours."""
     if not ForecastRun.objects.filter(asked_at__gt=now - DAILY).exists():
         forecast_request(asked_by=None, now=now)
 

@@ -96,7 +96,7 @@ class Home:
 
     @property
     def slowest(self) -> PoolLoad | None:
-        """The pool with the longest 95th-percentile waiting time in the last 24 hours; None if no lease was taken."""
+        """The pool with the longest 95th-percentile waiting time in the last 24 hours; None if no worker took a lease."""
         known = [load for load in self.capacity.pools if load.waits.p95 is not None]
         return max(known, key=lambda load: load.waits.p95 or timedelta(0), default=None)
 

@@ -152,7 +152,7 @@ def _owned(device: Device, part: Segment) -> Fraction:
 
 
 def ran_within(parts: Sequence[Segment]) -> list[list[Ran]]:
-    """Return the device time used in each part. A lease that spans two parts is divided between the parts."""
+    """Return the device time used in each part of a period. A lease that spans two parts is divided between the parts."""
     found: list[list[Ran]] = [[] for _ in parts]
     if not parts:
         return found

@@ -28,7 +28,7 @@ SEED = 1
 @dataclass(frozen=True, eq=False)
 class ProjectionInput:
     """The inputs of a projection. `power` multiplies the current speed, and `factor` multiplies the current demand.
-    `used` is the device seconds used in each hour. `request_seconds` is the device time of one request. `seconds` is
+    `used` holds the device seconds used in each hour. `request_seconds` is the device time of one request. `seconds` is
     the number of requests in each second of a day; None without a trace.
     """
 

@@ -25,7 +25,7 @@ router = Router(tags=["capacity"])
 
 
 class ProposedOut(Schema):
-    """A fleet file. Send it to `POST /fleet/diff`, or with `expected` to `POST /fleet/apply`."""
+    """A fleet file for `POST /fleet/diff`. To apply the file, send it with `expected` to `POST /fleet/apply`."""
 
     expected: str
     toml: str

@@ -42,7 +42,7 @@ log = structlog.get_logger("reconciliation")
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage that work passes through. A number or an amount is None if the stage does not count it."""
+    """A stage that work passes through. A number or amount that the stage lacks is None."""
 
     name: str
     rows: int

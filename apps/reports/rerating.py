@@ -27,8 +27,8 @@ GROUPS = ("pool", "class", "customer")
 
 
 class RatedPart(NamedTuple):
-    """One pool, class or customer. `amount` was charged, and `other` is the amount at the other book's prices.
-    `unpriced` is the number of rows that the other book does not price; `other` excludes these rows.
+    """The result for one pool, class or customer. `amount` was charged, and `other` is the amount at the other book's
+    prices. `unpriced` is the number of rows that the other book does not price; `other` excludes these rows.
     """
 
     name: str

@@ -75,8 +75,8 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Revenue:
-    """A month in one currency. Device time is counted up to `until`. `sample` is the revenue from sample data, which
-    nobody pays.
+    """The revenue of a month in one currency. Device time is counted up to `until`. `sample` is the revenue from sample
+    data, which nobody pays.
     """
 
     start: datetime
@@ -148,8 +148,8 @@ def _income(start: datetime, end: datetime, currency: str) -> dict[str, _Income]
 
 
 def credited(start: datetime, end: datetime, currency: str) -> dict[str, dict[str, Decimal]]:
-    """Return the credited usage amounts of the period, by pool, class and customer. Credit notes for void invoices are
-    left out.
+    """Return the usage amounts that were credited in the period, by pool, class and customer. Credit notes for void
+    invoices are left out.
     """
     rows = (
         CreditNoteLine.objects.filter(

@@ -82,7 +82,7 @@ class RevenueOut(Schema):
 )
 def revenue_get(request: HttpRequest, month: Day | None = None, currency: Code | None = None) -> dict[str, Any]:
     """`month` is any day of the month (UTC) and defaults to today. `currency` defaults to the currency of the price
-    book in force. Device time is counted up to `until`, which is the end of the month or the present time.
+    book in force. Device time is counted up to `until`, which is the end of the month or the current time.
     """
     chosen = currency_chosen(currency, now=timezone.now()).code
     reports = reports_of(month)

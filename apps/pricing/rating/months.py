@@ -90,7 +90,7 @@ def eligible_of(book: PriceBookDocument, rating: Rating) -> list[Eligible]:
 
 
 def eligible_sum(parts: Iterable[Eligible]) -> list[Eligible]:
-    """Combine operations of equal allowance and price, and return them sorted."""
+    """Combine operations of equal allowance and price, and return the sorted result."""
     found: defaultdict[tuple[int, Decimal], int] = defaultdict(int)
     for part in parts:
         found[part.allowance, part.worth] += part.operations
@@ -152,7 +152,7 @@ class Fund:
 
     @property
     def over(self) -> datetime | None:
-        """The instant at which the fund stops paying; None if it never ends."""
+        """The instant at which the fund stops paying; None if the fund never ends."""
         return min((end for end in (self.end, self.ended) if end is not None), default=None)
 
     @property

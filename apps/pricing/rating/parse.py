@@ -56,7 +56,7 @@ _MOST_FACTOR = Decimal(1000)
 
 
 def book_from_text(text: str | bytes) -> PriceBookDocument:
-    """Parse a price book from JSON text. Raises BookError if the text is not JSON or not a valid price book."""
+    """Parse a price book from JSON text. Raises BookError if the text is not a valid price book."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -67,7 +67,7 @@ def book_from_text(text: str | bytes) -> PriceBookDocument:
 def book_from_json(document: Any, *, currencies: Mapping[str, int] | None = None) -> PriceBookDocument:
     """Check and read a price book document. Raises BookError with every fault.
 
-    `currencies` maps the allowed currency codes to their decimal places. If it is None, any code is accepted.
+    `currencies` maps the allowed currency codes to their decimal places. If `currencies` is None, any code is accepted.
     """
     reader = _Reader()
     reader.keys(document, _KEYS, "the document", _MAY)

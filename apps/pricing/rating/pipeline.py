@@ -348,7 +348,7 @@ def _missed_steps(book: PriceBookDocument, listed: Step, terms: Terms) -> list[S
 
 
 def step_named(steps: Sequence[Step], name: str) -> Step:
-    """Return the step named `name`. Raises KeyError if there is none."""
+    """Return the step named `name`. Raises KeyError if there is no such step."""
     for item in steps:
         if item.name == name:
             return item

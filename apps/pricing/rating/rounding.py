@@ -13,7 +13,7 @@ _ROUNDING = Context(prec=120, traps=[InvalidOperation])
 
 @dataclass(frozen=True)
 class Payable:
-    """An exact total and its payable part. exact == payable + carried + correction always holds."""
+    """An exact total and its payable part, such that exact == payable + carried + correction."""
 
     exact: Decimal
     payable: Decimal

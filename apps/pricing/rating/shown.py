@@ -1,4 +1,6 @@
-"""Format the steps of a price for people. Unit prices have four significant digits; all other figures keep every digit."""
+"""Format the steps of a price for display. Unit prices have four significant digits; all other figures keep every
+digit.
+"""
 
 from __future__ import annotations
 

@@ -82,9 +82,9 @@ class Terms:
     """The agreed terms of a price: processor class, precision, class of service, commitment and form.
 
     `instant` determines the tariff period. `instant` is required if the class is off-peak only or its price depends on
-    the hour. `discounts` maps names to additional factors, above 0 and at most 1. `measured`: data-dependent programs
-    are charged for their measured counts (G13). `served` is the class in which the work ran, if lower than the class
-    bought. `commitment_factor` is the agreed factor; None means the factor in the price book.
+    the hour. `discounts` maps names to additional factors, above 0 and at most 1. If `measured` is True, data-dependent
+    programs are charged for their measured counts (G13). `served` is the class in which the work ran, if lower than the
+    class bought. `commitment_factor` is the agreed factor; None means the factor in the price book.
     """
 
     processor_class: str

@@ -1,4 +1,4 @@
-"""Convert arrays from and to .npz, .npy and JSON. Sizes are checked before large data are read."""
+"""Convert arrays to and from .npz, .npy and JSON. Sizes are checked before large data are read."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def arrays_unpack(data: bytes) -> dict[str, Array]:
 
 
 def document_read(body: bytes) -> object:
-    """Parse the JSON document in `body`. Raises InputError if it is not JSON."""
+    """Parse the JSON document in `body`. Raises InputError if the body is not JSON."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:

@@ -22,7 +22,8 @@ NAMELESS = ("", "?", "None", "unk")
 def inspect(data: bytes, supported: Mapping[str, Collection[str]] | None) -> dict[str, Any]:
     """Return the properties and the problems of a file.
 
-    `supported` holds operator names by domain ("" is the standard domain). If it is None, operators are not checked.
+    `supported` holds operator names by domain ("" is the standard domain). If `supported` is None, operators are not
+    checked.
     """
     model, unreadable = read(data)
     if model is None:
@@ -84,7 +85,7 @@ def read(data: bytes) -> tuple[ModelProto | None, Finding | None]:
 
 
 def opset_of(model: ModelProto) -> int:
-    """Return the version of the standard operator set; 0 if the model does not state it."""
+    """Return the version of the standard operator set; 0 if the model does not state the version."""
     return max((entry.version for entry in model.opset_import if entry.domain in structure.DEFAULT_DOMAINS), default=0)
 
 

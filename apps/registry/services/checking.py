@@ -1,4 +1,4 @@
-"""Check a file in a limited child process before any part of it is stored."""
+"""Check a file in a limited child process before storing the file."""
 
 from __future__ import annotations
 

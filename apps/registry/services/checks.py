@@ -173,7 +173,9 @@ def checks_sweep(*, now: datetime, send: Callable[[], None]) -> int:
 
 
 def parts_remove(upload: Upload) -> None:
-    """Delete the chunks of an upload: first the files, then the rows. Raises Unavailable if the storage is unavailable."""
+    """Delete the chunks of an upload: first the files, then the rows. Raises Unavailable if the storage cannot be
+    reached.
+    """
     folder = f"uploads/{upload.pk}"
     for key in upload.parts.values_list("storage_key", flat=True):
         default_storage.delete(key)

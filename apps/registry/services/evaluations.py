@@ -151,8 +151,8 @@ def evaluation_store(
 ) -> Evaluation:
     """Store the evaluation of a program that the platform ran on a data set.
 
-    `bound` computes the lower bound of the metric from both parts. The default is the lower bound of the share of
-    correct answers.
+    `bound` computes the lower bound of the metric from both parts of the data. The default is the lower bound of the
+    share of correct answers.
     """
     digest = split_digest(data_set.digest, data_set.seed, data_set.choose)
     family, _ = ModelFamily.objects.get_or_create(

@@ -162,7 +162,9 @@ def upload_cancel(*, organisation: Organisation, upload_id: UUID, now: datetime)
 
 
 def uploads_sweep(*, now: datetime) -> int:
-    """Remove expired uploads, and folders left by killed children. Return the number of removed uploads."""
+    """Remove expired uploads, and temporary folders left by killed child processes. Return the number of removed
+    uploads.
+    """
     expired = list(Upload.objects.filter(expires_at__lte=now))
     for upload in expired:
         _remove(upload)

@@ -48,13 +48,15 @@ def pool_plan(pool: PoolFacts, *, progress: Progress) -> dict[str, Any]:
 
 
 def part(progress: Progress, at: int, of: int) -> Progress:
-    """Return a progress function for part `at` (from 0) of `of` equal parts of the work."""
+    """Return a progress function for one part of the work. `at` is the index of the part, and `of` is the number of
+    parts.
+    """
     return lambda done: progress((at + done) / of)
 
 
 def instance_of(pool: PoolFacts, share: Fraction) -> Instance:
-    """Return the packing instance of a pool at `share` of its clock rate. A program that exceeds one device is split
-    into equal parts.
+    """Return the packing instance of a pool at `share` of its clock rate. A program that needs more than one device is
+    split into equal parts.
     """
     capacity = (int(pool.clock * share), pool.link_in, pool.link_out, pool.memory)
     programs = tuple(
@@ -65,7 +67,7 @@ def instance_of(pool: PoolFacts, share: Fraction) -> Instance:
 
 
 def demand(load: Load, parts: int) -> tuple[int, int, int, int]:
-    """Return the demand of one part: cycles, input bytes and output bytes per second, and the bytes of memory."""
+    """Return the demand of one part: cycles, input bytes and output bytes per second, and bytes of memory."""
     rate = load.rate / parts
     return (ceil(rate * load.interval), ceil(rate * load.bytes_in), ceil(rate * load.bytes_out), load.resident)
 
@@ -114,7 +116,7 @@ def _devices_bound(instance: Instance, value: int, packing: Packing) -> int:
 
 
 def volume_bound(instance: Instance) -> int:
-    """Return a lower bound on the number of devices from the total demand in each dimension."""
+    """Return a lower bound on the number of devices, computed from the total demand in each dimension."""
     device = instance.devices[0]
     fitting = [
         p for p in instance.programs if all(a <= b for a, b in zip(p.demands["device"], device.capacity, strict=True))

@@ -25,7 +25,7 @@ class TraceError(ValueError):
 
 
 class Event(NamedTuple):
-    """A number of requests (`amount`) for a program at one instant, in microseconds since 1970 (UTC)."""
+    """A number of requests (`amount`) for a program at one instant. The instant is in microseconds since 1970 (UTC)."""
 
     micros: int
     amount: float

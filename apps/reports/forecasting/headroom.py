@@ -22,7 +22,9 @@ class Headroom(NamedTuple):
 
 
 def headroom_end(forecast: Forecast, capacity: float | Amounts) -> Headroom:
-    """Return the first step in which each line exceeds `capacity`, which is one amount or one amount per step."""
+    """Return the first step in which each line exceeds `capacity`. `capacity` is one amount for all steps, or one
+    amount per step.
+    """
     return Headroom(*(_first(forecast, line, capacity) for line in (forecast.low, forecast.middle, forecast.high)))
 
 

@@ -56,8 +56,8 @@ class Series:
 
 
 def series_of_hours(amounts: dict[datetime, float], *, start: datetime, end: datetime) -> Series:
-    """Return the hourly series over [start, end), with 0 for hours without an amount. Both instants must be full hours
-    in UTC.
+    """Return the hourly series over [start, end), with 0 for hours without an amount. `start` and `end` must be full
+    hours in UTC.
     """
     hours = (end - start) // HOUR
     return Series(start, HOUR, np.array([amounts.get(start + n * HOUR, 0.0) for n in range(hours)], dtype=np.float64))

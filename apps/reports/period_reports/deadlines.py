@@ -1,4 +1,4 @@
-"""Report how many blocks kept or missed their promise, and the cost of repeated and lost blocks."""
+"""Report how many blocks were finished as promised, and the cost of repeated and lost blocks."""
 
 from __future__ import annotations
 

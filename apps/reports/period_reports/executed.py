@@ -1,4 +1,4 @@
-"""Compare the predicted with the executed cycles and seconds, by pool."""
+"""Compare predicted and executed cycles and seconds, by pool."""
 
 from __future__ import annotations
 

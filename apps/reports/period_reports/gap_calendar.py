@@ -105,7 +105,7 @@ def _days(
 
 
 def gap_rates(book: PriceBookDocument | None, pool: Pool) -> Rates:
-    """Return the minimum revenue per device-hour from work in the gaps of a pool."""
+    """Return the minimum revenue per device-hour from work in a pool's gaps."""
     hourly = None if book is None or pool.processor is None else _list_price(book, pool)
     if book is None or hourly is None:
         return Rates(None, None, "")

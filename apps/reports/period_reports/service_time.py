@@ -1,4 +1,4 @@
-"""Compute when devices were in service, and find the gaps between their windows."""
+"""Compute when devices were in service, and find the time in service without a window."""
 
 from __future__ import annotations
 
