@@ -39,7 +39,7 @@ _CONTEXT = Context(prec=120)
 
 
 def fraction(value: Number | None) -> Fraction | None:
-    """Convert `value` to an exact fraction, such as "7/2", "1.5", 3 or a Decimal; None if `value` is not a number."""
+    """Convert `value`, such as "7/2", "1.5", 3 or a Decimal, to an exact fraction; None if `value` is not a number."""
     if value is None or isinstance(value, bool):
         return None
     try:

@@ -60,7 +60,7 @@ class SignUpForm(SignupForm):
         _new_password(self.fields["password1"], "Password")
 
     def try_save(self, request: HttpRequest) -> tuple[User | None, HttpResponse | None]:
-        """Create the account. If the address already has an account, send a mail to the address instead.
+        """Create the account. If the address already has an account, send an e-mail to the address instead.
 
         The response is the same in both cases, so that a stranger cannot find out which addresses have accounts.
         """

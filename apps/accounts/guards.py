@@ -55,7 +55,7 @@ def password_renewed(email: str) -> None:
 
 
 def mail_allowed(template: str, email: str) -> bool:
-    """Count a mail and return True, or return False if the address has reached the limit for mails of this kind."""
+    """Count an e-mail and return True, or return False if the address has reached the limit for e-mails of this kind."""
     try:
         rate_take(MAILS, f"{template} {_account(email)}")
     except Problem:

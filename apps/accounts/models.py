@@ -194,7 +194,7 @@ class IdempotencyRecord(models.Model):
 
 
 class Mail(models.Model):
-    """A mail that is waiting to be sent. Sent mails are deleted, because they contain secrets."""
+    """An e-mail that is waiting to be sent. Sent e-mails are deleted, because they contain secrets."""
 
     id = models.BigAutoField(primary_key=True)
     to = models.EmailField(max_length=254)

@@ -33,8 +33,8 @@ class CompileState(models.TextChoices):
 class CompileRequest(models.Model):
     """Compiles of one version that were requested together: one job for each processor and precision.
 
-    `told_at` is when the requester was notified that all jobs have ended. `mail` is True if the requester also wants a
-    mail.
+    `told_at` is when the requester was notified that all jobs have ended. `mail` is True if the requester also wants an
+    e-mail.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

@@ -96,7 +96,7 @@ def version_compile(request: HttpRequest, pk: UUID) -> HttpResponse:
 def request_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The page of compiles that were requested together. htmx polls the page every second while a compile runs.
 
-    Redirects to the report when all compiles have ended with a single program.
+    Redirects to the report once all compiles have finished, none has failed, and there is exactly one program.
     """
     asked = org_object_get(request, CompileRequest.objects.select_related("model_version__model", "created_by"), pk=pk)
     progress = request_progress(asked, now=timezone.now())

@@ -13,8 +13,8 @@ def class_delivered(*, book: PriceBookDocument, bought: str, since: datetime, wo
     """Return the lesser class that was delivered; empty if the promise of the bought class was kept or no lesser class
     fits.
 
-    The work could begin at `since` and ended at `end`. `work` is the device time, in seconds, of all work promised
-    together.
+    `since` is the earliest time at which the work could have started; `end` is when it finished. `work` is the device
+    time, in seconds, of all work promised together.
     """
     promised = book.price_class(bought)
     if _is_in_time(promised, since, work, end):

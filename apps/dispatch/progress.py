@@ -44,7 +44,7 @@ class Block(NamedTuple):
 
 
 class Executed(NamedTuple):
-    """The largest count so far in any execution of a data-dependent program, and the program's bound."""
+    """The largest cycle or operation count of any execution so far of a data-dependent program, and the program's bound."""
 
     program: str
     title: str

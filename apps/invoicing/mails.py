@@ -1,4 +1,4 @@
-"""Sends mails about invoices and standing requests."""
+"""Sends e-mails about invoices and standing requests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def invoice_mail(row: OutboxRow, *, now: datetime) -> None:
 
 
 def mail_text(row: OutboxRow, invoice: Invoice) -> tuple[str, str]:
-    """Return the subject and the text of the mail."""
+    """Return the subject and the text of the e-mail."""
     currency = invoice.document["currency"]
     instructions = provider_of(invoice).instructions(invoice)
     link = f"{settings.SITE_URL}/invoices/{invoice.pk}"

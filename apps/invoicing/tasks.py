@@ -28,7 +28,7 @@ def outbox_deliver() -> int:
 
 @shared_task(name="apps.invoicing.tasks.outbox_mail", queue="mail")
 def outbox_mail() -> int:
-    """Send the mails that are due."""
+    """Send the e-mails that are due."""
     return outbox.works_run(now=timezone.now(), queue="mail")
 
 

@@ -77,7 +77,7 @@ def _names(fault: str, place: str) -> bool:
 
 
 def sentence_of(fault: str) -> str:
-    """Turn the text of a fault, from which the caller has removed the path, into a sentence."""
+    """Return a fault's text as a sentence. The caller may already have removed the path from the text."""
     text = fault.removeprefix(":").strip()
     text = f"This {text}" if text.startswith(("is ", "has ", "lacks ")) else f"{text[:1].upper()}{text[1:]}"
     return text if text.endswith(".") else f"{text}."

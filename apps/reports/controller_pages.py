@@ -68,7 +68,7 @@ class ControllerProposalOut(Schema):
     auth=requires(Scope.ADMIN),
     response=list[ControllerProposalOut],
     operation_id="controller_proposal_list",
-    summary="Proposals of the controller, newest first",
+    summary="Controller proposals, newest first",
 )
 @paginate(Cursor, ordering=ORDER)
 def proposal_all(request: HttpRequest) -> QuerySet[ControllerProposal]:

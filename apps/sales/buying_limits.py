@@ -101,6 +101,6 @@ def _share(purchase: Purchase, allowed: Fraction) -> Problem:
         "Pool share limit reached",
         f"Your organisation may reserve at most {figures.duration_format(allowed)} of device time in advance on {purchase.pool}. "
         f"{figures.duration_format(free)} is left, and this quote needs {figures.duration_format(purchase.seconds)}. "
-        "Choose another pool or a smaller volume, wait until reserved time has passed, or ask the administrator.",
+        "Choose another pool or a smaller volume, wait until some of your reserved time has passed, or ask the administrator.",
         kind="pool-share",
     )

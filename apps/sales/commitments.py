@@ -172,7 +172,7 @@ def _used(months: Sequence[tuple[Commitment, datetime, datetime]]) -> list[Decim
 
 
 def shortfalls_ended(organisation: Organisation, *, currency: str, until: datetime) -> list[Month]:
-    """Return the months with a shortfall that ended by `until`, oldest first."""
+    """Return the months that ended by `until` and have a shortfall, oldest first."""
     began = Commitment.objects.filter(organisation=organisation, currency=currency, period__startswith__lt=until)
     found = commitments_months(list(began), until=until)
     return sorted((month for month in found if month.end <= until and month.missing), key=lambda month: month.start)

@@ -101,7 +101,7 @@ def plan_hold(request: HttpRequest, pk: UUID, payload: HoldIn | None = None) -> 
     return 201, hold_out(hold, now=now)
 
 
-@router.get("/plans/{uuid:pk}/hold", response=HoldOut, operation_id="plan_hold_get", summary="Get the hold of a plan")
+@router.get("/plans/{uuid:pk}/hold", response=HoldOut, operation_id="plan_hold_get", summary="Get a plan's hold")
 def plan_hold_get(request: HttpRequest, pk: UUID) -> HoldOut:
     """Returns the newest hold of the plan, in any state; 404 if there is none."""
     return hold_out(_newest(org_object_get(request, Plan, pk=pk)), now=timezone.now())

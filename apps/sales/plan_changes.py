@@ -31,7 +31,7 @@ def changes_of(plan: Plan, *, pool: Pool, now: datetime) -> list[Changed]:
 
 
 def with_changes(refusal: Problem, changes: list[Changed]) -> None:
-    """Add the changes to the text and the errors of a refusal."""
+    """Append the changes to the refusal's detail and to its list of errors."""
     if not changes:
         return
     refusal.detail = f"{refusal.detail} Since the plan was made: {' '.join(one.sentence for one in changes)}"

@@ -23,7 +23,7 @@ from apps.timetable.instants import instant_of, micros_of
 
 
 class Place(NamedTuple):
-    """The position of a request on one pool, from 1 to `waiting`. `protected`: True if the request is protected."""
+    """The position of a request in one pool's queue, from 1 to `waiting`. `protected`: True if the request is protected."""
 
     pool: str
     position: int

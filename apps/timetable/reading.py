@@ -141,7 +141,7 @@ def gaps_of_devices(
 ) -> dict[str, list[Interval]]:
     """Return the free time in [start, end) of these devices, by device id as text.
 
-    Fully booked devices are left out. Time of the contract `without` counts as free.
+    Fully booked devices are left out. Time reserved by the contract with id `without` counts as free.
     """
     if without is not None:
         return _gaps(_GAPS_BESIDE, start, end, devices=list(devices), now=now, without=without)

@@ -40,8 +40,8 @@ def capacity_take(
 ) -> T:
     """Place the demands in order, in the caller's transaction. Return the result of `store` for all pieces.
 
-    `windows`: the numbers of windows to try, in order. `store` runs under the locks of the pieces' devices. Raises
-    CapacityTaken, PoolChanged and CapacityBusy.
+    `windows`: the maximum window counts per demand, tried in this order. `store` runs under the locks of the pieces'
+    devices. Raises CapacityTaken, PoolChanged and CapacityBusy.
     """
     if not connection.in_atomic_block:
         raise transaction.TransactionManagementError("capacity_take needs a transaction that holds the locks")

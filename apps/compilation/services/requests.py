@@ -27,7 +27,8 @@ def request_create(
 ) -> CompileRequest:
     """Queue a compile for each target in each precision. If one compile is refused, none is queued.
 
-    Raises Problem as `job_create` does. If `mail` is True, the requester also gets a mail when all compiles have ended.
+    Raises Problem as `job_create` does. If `mail` is True, the requester also gets an e-mail when all compiles have
+    ended.
     """
     request = CompileRequest.objects.create(
         organisation=version.organisation, model_version=version, created_by=actor, mail=mail, created_at=now

@@ -72,7 +72,9 @@ def pool_remove(slug: str) -> Edit:
 
 
 def cost_set(slug: str, facts: Raw) -> Edit:
-    """Set the cost of a pool's devices, effective from a given time. Replaces a cost with the same start."""
+    """Set the cost of a pool's devices, effective from a given time. Any existing cost that starts at the same time is
+    replaced.
+    """
 
     def edit(raw: Raw) -> None:
         pool = _known(raw["pools"], slug, "pool")

@@ -170,7 +170,7 @@ def alert_mail(row: OutboxRow, *, now: datetime) -> None:
 
 
 def alert_text(alert: BudgetAlert) -> tuple[str, str]:
-    """Return the subject and the text of the mail about an alert."""
+    """Return the subject and the text of the e-mail about an alert."""
     budget = alert.budget
     amount, used = (money_exact_format(one, budget.currency) for one in (budget.amount, alert.used))
     what = "is used" if alert.kind == AlertKind.ACTUAL else "will be used by the end of the month at this pace"

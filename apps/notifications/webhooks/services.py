@@ -1,4 +1,4 @@
-"""Creates, switches and deletes webhook endpoints, and creates deliveries."""
+"""Creates, enables, disables and deletes webhook endpoints, and creates deliveries."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _endpoint_store(
         raise Problem(
             409,
             "Endpoint exists",
-            "There is already an endpoint with this address and these events. For a new secret, delete that endpoint first.",
+            "There is already an endpoint with this address and these events. To get a new secret, delete that endpoint first.",
             kind="webhook-exists",
         )
     endpoint = WebhookEndpoint.objects.create(

@@ -33,8 +33,8 @@ def checked(
 ) -> tuple[tuple[str, ...], Gaps]:
     """Return the reasons against a candidate, and the values to which unmet requirements must be relaxed.
 
-    `lacking` are reasons that no relaxed requirement can remove. No further reasons are given for the requirements in
-    `explained`.
+    `lacking` holds the reasons that cannot be removed by relaxing requirements. A requirement in `explained` gets no
+    further reason if its value is unknown.
     """
     unmet = [row for row in _unmet(figures, requirements) if row[1] is not None or row[0] not in explained]
     reasons = (*lacking, *(text for _, _, text in unmet))

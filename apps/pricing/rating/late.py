@@ -65,8 +65,8 @@ def late_counts(
 
 
 def free_until(lines: Sequence[Unused], *, reserved: Sequence[Period], notice_minutes: int) -> datetime | None:
-    """Return the instant before which a release is free of charge. None if nothing is unused, or if the reserved time
-    does not cover all unused work.
+    """Return the instant before which a release is free of charge. None if there is no unused work, or if the
+    reserved time does not cover all of it.
     """
     left = sum((line.count * line.seconds for line in lines), start=Fraction(0))
     if not left:

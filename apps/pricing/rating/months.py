@@ -46,8 +46,8 @@ def section_of(instant: datetime, cuts: Sequence[datetime]) -> datetime:
 
 @dataclass(frozen=True, order=True)
 class Eligible:
-    """Used operations that may be free. `worth` is the price of one operation. `allowance` is the number of free
-    operations that the price book grants per month.
+    """Used operations that are eligible for the free allowance. `worth` is the price of one operation. `allowance` is
+    the number of free operations that the price book grants per month.
     """
 
     allowance: int

@@ -45,7 +45,7 @@ class Held:
         return exact_sum([self.charged, self.minimum])
 
     def use(self, amount: Decimal, eligible: Iterable[Eligible]) -> None:
-        """Add the amount of rated usage, and the operations that may be free."""
+        """Add the amount of rated usage, and the operations that are eligible for the free allowance."""
         self.usage = exact_sum([self.usage, amount])
         self.eligible = eligible_sum([*self.eligible, *eligible])
 

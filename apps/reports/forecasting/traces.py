@@ -129,7 +129,7 @@ def _place(number: int, places: dict[str, int], name: str) -> int:
 def _within(number: int, first: int, latest: int, known: int) -> None:
     if known >= EVENTS_MAX:
         raise TraceError(
-            f"The trace has more than {EVENTS_MAX:,} requests at line {number}. Upload a trace of a shorter period."
+            f"At line {number}, the trace exceeds the limit of {EVENTS_MAX:,} requests. Upload a trace of a shorter period."
         )
     if latest - first > SPAN_MAX // timedelta(microseconds=1):
         years = SPAN_MAX.days // 365

@@ -189,7 +189,7 @@ def _altered(quote: Quote, what: str) -> Problem:
         409,
         "Quote altered",
         "The stored quote was altered after it was made, so it cannot be accepted. Nothing was bought. "
-        f"Make a new quote, and report this quote by its number, {quote.reference}.",
+        f"Make a new quote, and report the altered quote, {quote.reference}, to us.",
         kind="quote-altered",
     )
 
