@@ -77,8 +77,8 @@ def test_a_faulty_book_is_refused_with_every_place(admin: Client) -> None:
     for asked, said in (
         (_asked(_broken), ("prices.lpu.float32", "classes.batch.discount")),
         (_asked(text='{"format": \n "x",, }'), ("line 2, column 6",)),
-        (_asked(text="[" * 100_000), ("This is not JSON",)),
-        (_asked(text="9" * 10_000), ("This is not JSON",)),
+        (_asked(text="[" * 100_000), ("This JSON cannot be read",)),
+        (_asked(text="9" * 10_000), ("This JSON cannot be read",)),
         (_asked(text="null"), ("Not a price book",)),
         (_asked(text=" "), ("Choose a file",)),
         (_asked(days=3), ("A new price book needs 30 days' notice",)),
@@ -96,7 +96,7 @@ def test_a_faulty_book_is_refused_with_every_place(admin: Client) -> None:
 
 
 def test_a_file_that_is_no_text_is_refused(admin: Client) -> None:
-    for content, said in ((b"\xff\xfe\x00", "not text in UTF-8"), (b" " * 1_000_001, "at most 1,000,000")):
+    for content, said in ((b"\xff\xfe\x00", "not text in UTF-8"), (b" " * 1_000_001, "the maximum is 1,000,000")):
         answer = admin.post(PLACE, _asked(text="", file=SimpleUploadedFile("book.json", content)))
         assert answer.status_code == 422
         assert said in answer.content.decode()

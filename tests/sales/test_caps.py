@@ -125,7 +125,7 @@ def test_a_plan_says_before_its_quote_what_would_refuse_it(
     plan = plan_create(subject=program.model_version, requirements=Requirements(10**9), actor=cast.engineer, now=now)
     assert plan.chosen is not None
     page = f"/plans/{plan.pk}"
-    assert "would be refused" not in as_user(cast.engineer).get(page).content.decode()
+    assert "could not be accepted now" not in as_user(cast.engineer).get(page).content.decode()
     token, secret = token_create(
         organisation=cast.organisation, user=cast.engineer, name="ci", scopes=[Scope.READ], now=now
     )
@@ -136,13 +136,13 @@ def test_a_plan_says_before_its_quote_what_would_refuse_it(
         now=now,
         token_id=token.pk,
     )
-    assert "would be refused" not in as_user(cast.engineer).get(page).content.decode()
+    assert "could not be accepted now" not in as_user(cast.engineer).get(page).content.decode()
     client = Client(headers={"authorization": f"Bearer {secret}"})
     told = client.get(f"/api/v1{page}/refusals").json()
     assert [one["code"] for one in told] == ["spend-cap"]
     cap_set(organisation=cast.organisation, amount=Decimal(plan.chosen["price"]) / 2, currency="EUR", now=now)
     shown = as_user(cast.engineer).get(page).content.decode()
-    assert "Accepting this plan" in shown
+    assert "This plan's quote could not be accepted now" in shown
     planned = plan_lines_get(organisation=cast.organisation, plan_id=plan.pk, items=None)
     quote = quote_create(
         organisation=cast.organisation,
