@@ -126,7 +126,12 @@ def tried(*, only: str = "") -> Iterator[Outcome]:
             for name, path in pages.items():
                 if only not in name:
                     continue
-                visit.open(path)
+                answer = visit.page.goto(product.url + path)
+                if (
+                    answer is None or answer.status != 200
+                ):  # an earlier attempt changed what the page is about, such as the fleet
+                    print(f"{name} cannot be opened any more: {answer and answer.status}", flush=True)
+                    continue
                 for form in visit.page.evaluate(FORMS):
                     if not any(end in form["action"] for end in ENDS):
                         yield from _form(profile, blank, product.url, name, form, done)
