@@ -107,7 +107,7 @@ class Rerating(models.Model):
 
 
 class CapacityPlan(models.Model):
-    """A capacity plan: the number of devices that would suffice for the sold work, with a lower bound.
+    """A capacity plan: a number of devices that suffices for the sold work, and a lower bound on the number needed.
 
     `result` is null until the plan is finished. A cancelled plan has `finished_at` but no result.
     """

@@ -49,9 +49,9 @@ class Takeover:
 
 @dataclass(frozen=True)
 class Release:
-    """The numbers of late executions by program, or of late operations for a quota.
+    """Counts of late executions by program; for a quota, counts of late operations.
 
-    `late`: the numbers to charge. `carried`: the numbers that the amendment takes over.
+    `late`: the executions or operations to charge for. `carried`: those that an amendment takes over, free of charge.
     """
 
     late: Mapping[str, int] = field(default_factory=dict)

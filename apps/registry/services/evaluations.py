@@ -127,8 +127,9 @@ def evaluation_record(*, version: ModelVersion, document: dict[str, Any], actor:
 
 
 class Answered(NamedTuple):
-    """A program's answers on every item of a data set, in order. `confidence` holds decimal strings from 0 to 1, from
-    the output named `output`. `output` is empty if the program gives no confidence.
+    """A program's answers for every item of a data set, in order. `confidence` holds decimal strings between 0 and 1.
+
+    `output` is the name of the model output that gives the confidence; it is empty if there is none.
     """
 
     labels: Sequence[int]
