@@ -253,7 +253,7 @@ def seen(walked: Walked) -> Seen:
         profile = visiting.context(walked.browser, size=visiting.PHONE, state=state)
         visit = visiting.watched(profile, walked.product.url)
         shown: dict[str, str] = {}
-        for number, (name, path) in enumerate(pages.items()):
+        for name, path in pages.items():
             visit.show(size=visiting.PHONE, dark=False)
             visit.open(path)
             found.on_a_phone += [f"{name}: {one}" for one in faults_of(visit)]
@@ -261,16 +261,15 @@ def seen(walked: Walked) -> Seen:
                 shown.setdefault(link, name)
             visit.show(size=visiting.WIDE, dark=True)
             visit.drawn()
-            part = "main" if number else ""  # what frames it is the same on all pages of a visitor
-            found.in_the_dark += [f"{name}: {one}" for one in faults_of(visit, rules=["color-contrast"], part=part)]
+            found.in_the_dark += [f"{name}: {one}" for one in faults_of(visit, rules=["color-contrast"])]
         found.links.append((state, shown))
         profile.close()
     return found
 
 
-def faults_of(visit: visiting.Watched, rules: list[str] | None = None, *, part: str = "") -> list[str]:
-    """What is wrong with the page as it is shown: its overflow, findings of axe-core (by all its rules or these, in the page or
-    a part of it), and the console's words."""
+def faults_of(visit: visiting.Watched, rules: list[str] | None = None) -> list[str]:
+    """What is wrong with the page as it is shown: its overflow, findings of axe-core (by all its rules or these), and the
+    console's words."""
     found = [f"{part} sticks out" for part in visit.overflow()]
     found += [
         f"{one['id']} ({one['help']}) at {one['where']}: {one['why']}" for one in visit.barriers(rules, part=part)

@@ -24,7 +24,7 @@ OVERFLOW = """() => {
   return Array.from(document.querySelectorAll('body *')).filter(part => part.getBoundingClientRect().right > limit)
     .slice(-5).map(part => part.tagName.toLowerCase() + '.' + (part.getAttribute('class') || '') + ' ' + part.id);
 }"""
-AXE = """async ([rules, part]) => (await axe.run(part || document, {
+AXE = """async rules => (await axe.run(document, {
     resultTypes: ['violations'], ...(rules ? {runOnly: {type: 'rule', values: rules}} : {})})).violations.map(
   found => ({id: found.id, impact: found.impact, help: found.help,
              where: found.nodes.slice(0, 3).map(node => node.target.join(' ')),
@@ -66,11 +66,11 @@ class Watched:
         found: list[str] = self.page.evaluate(OVERFLOW)
         return found
 
-    def barriers(self, rules: list[str] | None = None, *, part: str = "") -> list[dict[str, Any]]:
-        """Moderate, serious and critical findings of axe-core, of all its rules or of these, in the page or in a part of it."""
+    def barriers(self, rules: list[str] | None = None) -> list[dict[str, Any]]:
+        """Return axe-core's moderate, serious and critical findings, for the given rules or for all rules."""
         if not self.page.evaluate("'axe' in window"):
             self.page.add_script_tag(url=f"{self.base}/static/vendor/axe.min.js")
-        found: list[dict[str, Any]] = self.page.evaluate(AXE, [rules, part])
+        found: list[dict[str, Any]] = self.page.evaluate(AXE, rules)
         return [one for one in found if one["impact"] in BARRIERS]
 
 
