@@ -271,9 +271,7 @@ def faults_of(visit: visiting.Watched, rules: list[str] | None = None) -> list[s
     """What is wrong with the page as it is shown: its overflow, findings of axe-core (by all its rules or these), and the
     console's words."""
     found = [f"{part} sticks out" for part in visit.overflow()]
-    found += [
-        f"{one['id']} ({one['help']}) at {one['where']}: {one['why']}" for one in visit.barriers(rules, part=part)
-    ]
+    found += [f"{one['id']} ({one['help']}) at {one['where']}: {one['why']}" for one in visit.barriers(rules)]
     return [*found, *visit.noted()]
 
 
