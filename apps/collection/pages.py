@@ -20,6 +20,7 @@ from apps.accounts.access import organisation_get, platform_admin_check
 from apps.accounts.models import Organisation
 from apps.accounts.paging import page_of
 from apps.accounts.roles import MONEY
+from apps.accounts.unknown_filters import unknown_filter
 from apps.collection import cards
 from apps.collection.catalogue import EVENTS
 from apps.collection.customers import client_of_settings
@@ -112,8 +113,11 @@ def overview(request: HttpRequest) -> HttpResponse:
         _action_run(request)
         return redirect("collection:stripe_overview")
     events, wanted = StripeEvent.objects.all(), request.GET.get("events", "all")
+    unknown = []
     if wanted == "waiting":
         events = events.filter(handled_at=None)
+    elif wanted != "all":
+        unknown, wanted = [unknown_filter("status", wanted, rows="events", labels=("All", "Waiting"))], "all"
     check = StripeCheck.objects.first()
     context = {
         "is_on": bool(settings.STRIPE_API_KEY),
@@ -127,6 +131,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "calls": StripeCall.objects.filter(settled_at=None).select_related("invoice", "organisation")[:PER_PAGE],
         "waiting": StripeEvent.objects.filter(handled_at=None).count(),
         "wanted": wanted,
+        "unknown": unknown,
         "tabs": [("?events=all", "All"), ("?events=waiting", "Waiting")],
         "tab": "Waiting" if wanted == "waiting" else "All",
         "page": page_of(request, events.defer("payload"), ordering=("-created", "-id"), size=PER_PAGE),

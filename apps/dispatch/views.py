@@ -20,6 +20,7 @@ from apps.accounts.models import Organisation
 from apps.accounts.paging import page_of
 from apps.accounts.problems import Problem
 from apps.accounts.roles import ENGINEERING
+from apps.accounts.unknown_filters import unknown_filter
 from apps.dispatch import selectors, services
 from apps.dispatch.api import arrays_of, outputs_response
 from apps.dispatch.forms import JobForm
@@ -36,13 +37,21 @@ PAGE = 25
 @require_GET
 def job_list(request: HttpRequest) -> HttpResponse:
     organisation = organisation_get(request)
-    state, contract = request.GET.get("state", ""), _uuid_text(request.GET.get("contract", ""))
+    asked_state, asked_contract = request.GET.get("state", ""), request.GET.get("contract", "")
+    state = asked_state if asked_state in JobState.values else ""
+    contract = _uuid_text(asked_contract)
+    unknown = []
+    if asked_state and not state:
+        unknown.append(unknown_filter("state", asked_state, rows="jobs", labels=JobState.labels))
+    if asked_contract and not contract:
+        unknown.append(unknown_filter("contract", asked_contract, rows="jobs"))
     rows = selectors.jobs_shown(organisation, state=state, contract=contract)
     context = {
         "page_obj": page_of(request, rows, ordering=("-submitted_at", "-id"), size=PAGE),
         "state": state,
         "contract": contract,
         "states": JobState.choices,
+        "unknown": unknown,
         "has_contracts": selectors.contracts_left(organisation, now=timezone.now()).exists(),
     }
     return render(request, "dispatch/job_list.html", context)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -11,6 +11,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from apps.accounts.problems import Problem
+from apps.accounts.unknown_filters import UnknownFilter, unknown_filter
 from apps.sales.models import Contract, ContractState, FormName, Quote, QuoteState
 
 QUOTE_STATES = (("open", "Open"), ("accepted", "Accepted"), ("expired", "Expired"), ("withdrawn", "Withdrawn"))
@@ -37,6 +38,22 @@ def filters_read(data: Mapping[str, Any], *, states: Collection[str]) -> Filters
     except ValueError:
         project = None
     return Filters(state if state in states else "", form if form in FormName.values else "", project)
+
+
+def filters_unknown(
+    data: Mapping[str, Any], found: Filters, *, states: Sequence[tuple[str, str]], rows: str
+) -> list[UnknownFilter]:
+    """Return what to say about each filter in a query string that `filters_read` ignored."""
+    every = (
+        ("state", found.state, [label for _, label in states]),
+        ("form", found.form, FormName.labels),
+        ("project", found.project, []),
+    )
+    return [
+        unknown_filter(name, str(data[name]), rows=rows, labels=labels)
+        for name, value, labels in every
+        if data.get(name) and not value
+    ]
 
 
 def filters_strict(*, states: Collection[str], state: str, form: str, project: str) -> Filters:

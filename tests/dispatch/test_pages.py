@@ -194,4 +194,15 @@ def test_the_list_filters_by_state(present: Scene, browser: Client) -> None:
     text = browser.get("/jobs?state=queued").content.decode()
     assert str(open_job.pk) in text
     assert str(done.pk) not in text
-    assert browser.get("/jobs?state=nonsense&contract=nonsense").status_code == 200
+
+
+def test_the_list_says_that_an_unknown_filter_is_ignored(present: Scene, browser: Client) -> None:
+    job = present.job(present.contract((present.program(), 50)), 2)
+    response = browser.get("/jobs?state=nonsense&contract=nonsense")
+    text = response.content.decode()
+    assert response.status_code == 200
+    assert str(job.pk) in text
+    assert "There is no state “nonsense”, so jobs of every state are shown." in text
+    assert "Choose Queued, Running, Done, Failed or Cancelled." in text
+    assert "There is no contract “nonsense”, so jobs of every contract are shown." in text
+    assert "There is no" not in browser.get("/jobs?state=queued").content.decode()

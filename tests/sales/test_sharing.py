@@ -145,6 +145,24 @@ def test_lists_answer_any_filter_and_say_when_nothing_is_like_that(
             assert b"<script>" not in page.content.replace(b"<script src", b"")
 
 
+@pytest.mark.parametrize(
+    ("path", "states"),
+    [("/quotes", "Open, Accepted, Expired or Withdrawn"), ("/contracts", "Active, Used up or Ended")],
+)
+def test_a_list_says_that_an_unknown_filter_is_ignored(
+    cast: Cast, as_user: Callable[[User], Client], path: str, states: str
+) -> None:
+    contract, client, rows = a_contract_of(cast), as_user(cast.viewer), path[1:]
+    response = client.get(f"{path}?state=nonsense&form=gift&project=mine")
+    page = response.content.decode()
+    assert response.status_code == 200
+    assert str(contract.pk if rows == "contracts" else contract.quote_id) in page
+    assert f"There is no state “nonsense”, so {rows} of every state are shown. Choose {states}." in page
+    assert f"There is no form “gift”, so {rows} of every form are shown. Choose Per execution, Raw quota" in page
+    assert f"There is no project “mine”, so {rows} of every project are shown." in page
+    assert "There is no" not in client.get(f"{path}?state=&form=execution").content.decode()
+
+
 def test_a_filter_that_means_nothing_narrows_nothing() -> None:
     states = tuple(name for name, _ in QUOTE_STATES)
     assert filters_read({"state": "gold", "form": "gift", "project": "x"}, states=states) == Filters()

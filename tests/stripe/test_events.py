@@ -143,6 +143,8 @@ def test_an_event_whose_handler_fails_does_not_stop_those_behind_it(
     page = as_user(cast.admin).get("/stripe?events=waiting").content.decode()
     assert "evt_00" in page
     assert "TypeError" in page
+    unknown = as_user(cast.admin).get("/stripe?events=nonsense").content.decode()
+    assert "There is no status “nonsense”, so events of every status are shown. Choose All or Waiting." in unknown
     assert "Next attempt" in as_user(cast.admin).get("/stripe/events/evt_0").content.decode()
     all_equal(cast, client)
 

@@ -21,7 +21,7 @@ from apps.pricing.rating import decimal_text
 from apps.pricing.rating.decimals import subtract
 from apps.sales import selectors, services
 from apps.sales.ending_cost import ending_of
-from apps.sales.filters import contracts_filter, filters_read
+from apps.sales.filters import contracts_filter, filters_read, filters_unknown
 from apps.sales.late_cancellation import late_term
 from apps.sales.models import Contract, ContractState
 from apps.sales.revising import contract_plan_again
@@ -43,8 +43,9 @@ def contract_list(request: HttpRequest) -> HttpResponse:
     page = page_of(request, found, ordering=("-accepted_at", "-id"), size=PER_PAGE)
     usages = selectors.contract_usages(list(page))
     rows = [{"contract": contract, "usage": usages[contract.id]} for contract in page]
+    unknown = filters_unknown(request.GET, filters, states=ContractState.choices, rows="contracts")
     context = {"page": page, "rows": rows, **list_context(organisation, filters), "states": ContractState.choices}
-    return render(request, "sales/contract_list.html", context)
+    return render(request, "sales/contract_list.html", context | {"unknown": unknown})
 
 
 @require_GET

@@ -27,7 +27,7 @@ from apps.registry.models import Project
 from apps.sales import selectors, services
 from apps.sales.amendments import amendment_rest
 from apps.sales.exports import priced_lines, quote_file_response
-from apps.sales.filters import QUOTE_STATES, Filters, filters_read, quotes_filter
+from apps.sales.filters import QUOTE_STATES, Filters, filters_read, filters_unknown, quotes_filter
 from apps.sales.models import FormName, Quote
 from apps.sales.releasing import takeover_stored
 from apps.sales.standing_selectors import wait_of
@@ -43,8 +43,9 @@ def quote_list(request: HttpRequest) -> HttpResponse:
     found = quotes_filter(selectors.quotes_of(organisation), filters, now=now)
     page = page_of(request, found, ordering=("-created_at", "-id"), size=PER_PAGE)
     rows = [{"quote": quote, "state": quote.display_state(now=now)} for quote in page]
+    unknown = filters_unknown(request.GET, filters, states=QUOTE_STATES, rows="quotes")
     context = {"page": page, "rows": rows, **list_context(organisation, filters), "states": QUOTE_STATES}
-    return render(request, "sales/quote_list.html", context)
+    return render(request, "sales/quote_list.html", context | {"unknown": unknown})
 
 
 def list_context(organisation: Organisation, filters: Filters) -> dict[str, Any]:
