@@ -357,7 +357,10 @@ def quote_withdraw(request: HttpRequest, pk: UUID) -> Quote:
     "/quotes/{uuid:pk}/share", auth=BUILD, response=QuoteOut, operation_id="quote_share", summary="Create a share link"
 )
 def quote_share(request: HttpRequest, pk: UUID, payload: ShareIn | None = None) -> Quote:
-    """Creates a public link that works for `days` days (30 by default). An existing link keeps its URL. Safe to repeat."""
+    """Creates a public link that works for `days` days (30 by default). An existing link keeps its URL. Safe to repeat.
+
+    A withdrawn quote is refused with 409.
+    """
     return _change(request, pk, partial(services.quote_share, days=payload.days if payload else None))
 
 

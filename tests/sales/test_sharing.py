@@ -106,6 +106,37 @@ def test_withdrawing_on_the_page_says_so(cast: Cast, as_user: Callable[[User], C
     assert accepted.status_code == 409
 
 
+def test_a_withdrawn_quote_is_not_shared(
+    cast: Cast, as_user: Callable[[User], Client], as_token: Callable[..., Client]
+) -> None:
+    quote, client = a_quote_of(cast), as_user(cast.engineer)
+    assert "Create a share link" in client.get(f"/quotes/{quote.pk}").content.decode()
+    client.post(f"/quotes/{quote.pk}/withdraw")
+    page = client.get(f"/quotes/{quote.pk}").content.decode()
+    assert "There is no link. A withdrawn quote can't be shared." in page
+    assert "Create a share link" not in page
+    said = client.post(f"/quotes/{quote.pk}/share", {"days": "7"}, follow=True).content.decode()
+    assert "This quote was withdrawn, so it can&#x27;t be shared." in said
+    build = as_token(cast.engineer, cast.organisation, Scope.BUILD)
+    refused = build.post(f"/api/v1/quotes/{quote.pk}/share", {"days": 7}, content_type="application/json")
+    assert (refused.status_code, refused.json()["type"].rsplit("/", 1)[-1]) == (409, "quote-withdrawn")
+    quote.refresh_from_db()
+    assert quote.share_token is None
+
+
+def test_a_link_that_was_made_before_says_that_the_quote_was_withdrawn(
+    cast: Cast, as_user: Callable[[User], Client]
+) -> None:
+    quote, client = a_shared_quote_of(cast), as_user(cast.engineer)
+    client.post(f"/quotes/{quote.pk}/withdraw")
+    shared = Client().get(f"/shared/quotes/{quote.share_token}").content.decode()
+    assert "This quote was withdrawn. It can no longer be accepted." in shared
+    assert "Price locked" not in shared
+    with pytest.raises(Problem, match="can't be shared"):
+        quote_share(quote_id=quote.id, organisation=cast.organisation, actor=None, now=timezone.now(), days=90)
+    assert "End the link" in client.get(f"/quotes/{quote.pk}").content.decode()
+
+
 def test_a_list_is_narrowed_by_state_form_and_project(cast: Cast, market: Market) -> None:
     now = timezone.now()
     open_, old, quota, gone = (

@@ -54,12 +54,15 @@ def quote_share(
 ) -> Quote:
     """Create a share link that works for `days` days, by default 30. A working link keeps its URL.
 
-    Raises Problem(422) if `days` is not from 1 to 365.
+    Raises Problem(422) if `days` is not from 1 to 365, and Problem(409) if the quote was withdrawn.
     """
     if days is not None and not 1 <= days <= SHARE_DAYS_MAX:
         detail = f"Enter 1 to {SHARE_DAYS_MAX} days for a share link."
         raise Problem(422, "Impossible duration", detail, kind="share-days")
     quote = _locked(quote_id, organisation)
+    if quote.state == QuoteState.WITHDRAWN:
+        detail = "This quote was withdrawn, so it can't be shared. Make a new quote and share that one."
+        raise Problem(409, "Withdrawn", detail, kind="quote-withdrawn")
     if quote.is_shared(now=now) and days is None:
         return quote
     if not quote.is_shared(now=now):
