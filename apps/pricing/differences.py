@@ -49,6 +49,7 @@ _PATTERNS = (
     (re.compile(r"commitment_days\.(.+)"), "Commitment {0}: term, days"),
 )
 _LIST = re.compile(r"tariff\.(weekday|weekend|periods|holidays)\[(\d+)\](?:\.(\w+))?")
+_HOLIDAY = re.compile(r"tariff\.holidays\[(\d+-\d+-\d+)\]")
 _PERIOD_PARTS = {"name": "name", "off_peak": "off-peak", "factor": "factor"}
 
 
@@ -92,6 +93,9 @@ def label_of(place: str) -> str:
         match = pattern.fullmatch(place)
         if match:
             return label.format(*match.groups())
+    match = _HOLIDAY.fullmatch(place)
+    if match:
+        return f"Holiday {match[1]}"
     match = _LIST.fullmatch(place)
     return _list_label(*match.groups()) if match else place
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache
@@ -11,6 +12,8 @@ from typing import Any, NamedTuple
 from apps.accounts.problems import Problem
 from apps.pricing.models import PriceBook
 from apps.pricing.rating import BookError, PriceBookDocument, book_from_text
+
+HOLIDAYS = "tariff.holidays"
 
 
 class Difference(NamedTuple):
@@ -90,15 +93,25 @@ def _judged(text: str, digest: str, version: int, currency: str) -> tuple[tuple[
 
 
 def book_differences(before: PriceBook, after: PriceBook) -> list[Difference]:
-    """Return the differences between two books, sorted by place."""
+    """Return the differences between two books, sorted by place. Numbers and dates in a place sort by value.
+
+    A holiday's place is its day, such as `tariff.holidays[2026-12-25]`, because its position changes with every holiday
+    before it.
+    """
     old, new = _flat(before.document), _flat(after.document)
-    places = sorted(old.keys() | new.keys())
+    places = sorted(old.keys() | new.keys(), key=_place_key)
     return [Difference(at, old.get(at), new.get(at)) for at in places if old.get(at) != new.get(at)]
+
+
+def _place_key(place: str) -> list[Any]:
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", place)]
 
 
 def _flat(value: Any, place: str = "") -> dict[str, str]:
     if isinstance(value, dict):
         items = [(f"{place}.{key}" if place else str(key), item) for key, item in value.items()]
+    elif place == HOLIDAYS and (named := _holidays_by_day(value)) is not None:
+        items = [(f"{place}[{day}]", name) for day, name in named.items()]
     elif isinstance(value, list) and not all(isinstance(item, int) for item in value):
         items = [(f"{place}[{index}]", item) for index, item in enumerate(value)]
     else:
@@ -107,3 +120,13 @@ def _flat(value: Any, place: str = "") -> dict[str, str]:
     for path, item in items:
         found.update(_flat(item, path))
     return found
+
+
+def _holidays_by_day(value: Any) -> dict[str, Any] | None:
+    # None if a draft is faulty, such as a day that is listed twice; nothing may be hidden then.
+    if not isinstance(value, list) or not all(
+        isinstance(item, dict) and item.keys() == {"day", "name"} for item in value
+    ):
+        return None
+    found = {str(item["day"]): item["name"] for item in value}
+    return found if len(found) == len(value) else None

@@ -14,6 +14,7 @@ from django.test import Client
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.pricing.amounts import currency_of
+from apps.pricing.differences import ABSENT, rows_of
 from apps.pricing.models import PriceBook
 from apps.pricing.rating import Currency, book_from_json
 from apps.pricing.seed import seed
@@ -138,6 +139,36 @@ def test_the_difference_between_two_books_names_every_place() -> None:
         ("prices.lpu.float32", '"0.008"', '"0.007"'),
         ("version", "1", "2"),
     ]
+
+
+def test_holidays_are_compared_by_day_and_sorted_by_date() -> None:
+    before, after = document(), document()
+    holidays = after["tariff"]["holidays"]
+    renamed, removed = holidays[2], holidays.pop(10)
+    before["tariff"]["holidays"] = list(reversed(before["tariff"]["holidays"]))
+    renamed["name"] = "Monday after Easter"
+    holidays.append({"day": "2026-11-01", "name": "All Saints' Day"})
+    rows = rows_of(PriceBook(document=before), PriceBook(document=after))
+    assert [(row.label, row.before, row.after) for row in rows] == [
+        (f"Holiday {renamed['day']}", "Easter Monday", "Monday after Easter"),
+        ("Holiday 2026-11-01", ABSENT, "All Saints' Day"),
+        (f"Holiday {removed['day']}", removed["name"], ABSENT),
+    ]
+
+
+def test_a_day_that_is_listed_twice_is_not_hidden() -> None:
+    before, after = document(), document()
+    after["tariff"]["holidays"].append({"day": "2026-01-01", "name": "Another name"})
+    rows = rows_of(PriceBook(document=before), PriceBook(document=after))
+    assert "Another name" in {row.after for row in rows}
+
+
+def test_months_are_sorted_by_number() -> None:
+    before, after = document(), document()
+    for month in (1, 9, 10):
+        after["tariff"]["weekday"][month] = [0] * 24
+    rows = rows_of(PriceBook(document=before), PriceBook(document=after))
+    assert [row.place for row in rows] == [f"tariff.weekday[{month}]" for month in (1, 9, 10)]
 
 
 def test_any_two_books_are_compared_on_a_page(cast: Cast, as_user: Callable[[User], Client]) -> None:
