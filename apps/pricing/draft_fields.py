@@ -13,7 +13,7 @@ from apps.pricing.rating import decimal_text
 from apps.pricing.rating.decimals import FACTOR_PLACES, PRICE_PLACES
 
 _GROUPED = re.compile(r"[0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?")
-_DECIMAL = re.compile(r"[0-9]{1,30}(\.[0-9]{1,40})?")
+_DECIMAL = re.compile(r"-?[0-9]{1,30}(\.[0-9]{1,40})?")
 _WHOLE = re.compile(r"[0-9]{1,30}")
 MONEY_MOST = Decimal(10) ** 9
 FACTOR_MOST = Decimal(1000)
@@ -45,7 +45,7 @@ class DecimalText(forms.CharField):
         if number < self.least or number > self.most or (self.above and number == self.least):
             word = "above" if self.above else "from"
             joined = "and at most" if self.above else "to"
-            raise ValidationError(f"Enter a number {word} {self.least} {joined} {self.most:,}.")
+            raise ValidationError(f"“{self.label}” must be {word} {self.least} {joined} {self.most:,}.")
         return decimal_text(number)
 
 

@@ -64,6 +64,19 @@ def test_nonsense_as_a_price_is_a_sentence_beside_the_field(text: str) -> None:
     assert form.errors["price-lpu-float32"][0].endswith(".")
 
 
+@pytest.mark.parametrize("text", ["-5", "-0.5", "0", "1000000001"])
+def test_a_price_out_of_its_range_names_the_field_and_the_range(text: str) -> None:
+    form = answered(PricesForm, document(), **{"price-lpu-float32": text})
+    said = "“Price, lpu, float32” must be above 0 and at most 1,000,000,000."
+    assert form.errors["price-lpu-float32"] == [said]
+
+
+def test_an_amount_or_a_factor_below_0_names_the_field_and_the_range() -> None:
+    form = answered(TermsForm, document(), floor="-0.5", minimum_charge="-5")
+    assert form.errors["floor"] == ["“Floor” must be from 0 to 1."]
+    assert form.errors["minimum_charge"][0].endswith("” must be from 0 to 1,000,000,000.")
+
+
 @pytest.mark.parametrize("text", [*NONSENSE, "100000000000000000"])
 @pytest.mark.parametrize(
     ("kind", "name"),
