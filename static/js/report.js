@@ -145,11 +145,17 @@
         style: { fill: tint(c, params.dataIndex), opacity: 0.75, stroke: c.surface, lineWidth: 1 },
       };
     };
+    const limit = function (colour, value, name, position) {
+      return { yAxis: value, lineStyle: { color: colour, type: "dashed" }, label: { color: colour, formatter: name + t.bytes(value), position: position } };
+    };
     const live = [[0, 0]].concat(data.live);
     option.series = [
       { name: "tensors", type: "custom", renderItem: draw, encode: { x: [0, 1], y: [2, 3] }, data: data.buffers.map(function (b) { return [b[3], b[4], b[1] - data.base, b[1] + b[2] - data.base]; }), clip: true, itemStyle: { color: c.series[0] } },
       { name: "sum of live tensors", type: "line", step: "end", data: live, showSymbol: false, lineStyle: { color: c.ink, width: 1.5 }, itemStyle: { color: c.ink }, silent: true,
-        markLine: { silent: true, symbol: "none", lineStyle: { color: c.bad, type: "dashed" }, label: { color: c.bad, formatter: "peak " + t.bytes(data.peak.bytes), position: "insideStartTop" }, data: [{ yAxis: data.peak.bytes }] } },
+        markLine: { silent: true, symbol: "none", data: [
+          limit(c.bad, data.peak.bytes, "peak of live bytes ", "insideStartTop"),
+          limit(c.ink2, data.highest, "highest address in use ", "insideEndTop"),
+        ] } },
     ];
     return option;
   };

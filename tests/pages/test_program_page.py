@@ -33,6 +33,16 @@ def test_the_headline_is_what_the_program_counts(cast: Cast, as_user: Sign, prog
     assert 'class="tag tag-ok"' in text
 
 
+def test_the_memory_map_and_its_words_agree(cast: Cast, as_user: Sign, program: Program) -> None:
+    response = as_user(cast.viewer).get(f"/programs/{program.pk}")
+    drawn, text = response.context["map"], response.content.decode()
+    tops = [address + size - drawn["base"] for _, address, size, _, _ in drawn["buffers"]]
+    assert drawn["highest"] == max(tops) >= drawn["peak"]["bytes"]
+    assert f"at most {figures.bytes_format(drawn['peak']['bytes'])} in use at once" in text
+    assert f"up to the address {figures.bytes_format(drawn['highest'])}" in text
+    assert "<strong>highest address in use</strong>" in text
+
+
 def test_without_a_price_book_the_page_says_not_priced(cast: Cast, as_user: Sign, program: Program) -> None:
     text = as_user(cast.engineer).get(f"/programs/{program.pk}").content.decode()
     assert "not priced" in text

@@ -148,6 +148,19 @@ def test_live_bytes_end_at_nought_and_peak_where_most_is_alive() -> None:
     assert drawn["peak"] == {"cycle": 10, "bytes": 960}
     assert drawn["live"][-1] == [30, 0]
     assert (drawn["base"], drawn["top"]) == (640, 1600)
+    assert drawn["highest"] == 960
+
+
+def test_the_highest_address_in_use_is_above_the_peak_where_space_is_free_between_buffers() -> None:
+    report = {
+        "resources": {"cycles": 30, "storage": {"weights": 640, "state": 0, "activations": 960, "scratch": 0}},
+        "memory": [
+            {"buffer": "a", "kind": "arena", "address": 640, "size": 320, "first": 0, "last": 10},
+            {"buffer": "b", "kind": "arena", "address": 960, "size": 640, "first": 10, "last": 30},
+        ],
+    }
+    drawn = memory.memory_map(report)
+    assert (drawn["peak"]["bytes"], drawn["highest"]) == (640, 960)
 
 
 def test_what_a_reshape_joins_stays_joined_though_the_reshape_is_not_drawn() -> None:

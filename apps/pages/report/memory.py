@@ -21,6 +21,8 @@ def memory_map(report: Mapping[str, Any]) -> dict[str, Any]:
     """Return the buffers as rectangles of addresses and cycles, largest first, and the live bytes over time.
 
     The drawing starts at the address `base`, above the weights and the state, which are much larger than the buffers.
+    `highest` is the highest address in use, counted from `base`. It is above the peak of the live bytes where free
+    space lies between buffers.
     """
     storage = report["resources"]["storage"]
     moving = [buffer for buffer in report["memory"] if buffer["kind"] == "arena"]
@@ -36,6 +38,7 @@ def memory_map(report: Mapping[str, Any]) -> dict[str, Any]:
         "left_out": max(0, len(moving) - DRAWN),
         "live": [list(point) for point in line],
         "peak": {"cycle": peak[0], "bytes": peak[1]},
+        "highest": max((buffer["address"] + buffer["size"] - base for buffer in moving), default=0),
     }
 
 
