@@ -6,8 +6,10 @@ import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from hashlib import sha256
 from pathlib import Path
+from shutil import copytree
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +17,7 @@ from django.conf import settings
 from django.core.cache import cache
 from django.core.management import call_command
 from django.db import connection, transaction
-from django.test import Client, TransactionTestCase
+from django.test import Client, TransactionTestCase, override_settings
 from django.utils import timezone
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
@@ -40,19 +42,50 @@ hypothesis_settings.load_profile("takt")
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+COMMITTING = {"transactional_db", "live_server"}
+DATABASE = {"db", *COMMITTING}
+QUICK_HASHER = "django.contrib.auth.hashers.MD5PasswordHasher"
+
 # Files that take minutes begin first, or one of two workers would be left alone with them in the end.
 LONG = ("tests/e2e/test_walk.py", "tests/faults/test_money.py", "tests/upgrade/test_release.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The order of files, the same in every worker."""
-    items.sort(key=lambda item: LONG.index(file) if (file := item.nodeid.partition("::")[0]) in LONG else len(LONG))
+    """The order of files, the same in every worker, and the cast that the tests of a file share where they can."""
+    items.sort(key=lambda item: LONG.index(file) if (file := file_of(item)) in LONG else len(LONG))
+    files: dict[str, list[pytest.Function]] = {}  # those that commit stand behind all others
+    for item in items:
+        if isinstance(item, pytest.Function):
+            files.setdefault(file_of(item), []).append(item)
+    for of_file in files.values():
+        share_cast(of_file)
+
+
+def file_of(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
+
+
+def share_cast(items: list[pytest.Function]) -> None:
+    """Have the tests of a file share one cast if each that uses the database asks for it and none commits or is a class of
+    Django's, which closes the connection in the end."""
+    using = [one for one in items if one.get_closest_marker("django_db") or DATABASE & set(one.fixturenames)]
+    if any(one.cls and issubclass(one.cls, TransactionTestCase) for one in items) or any(map(commits, using)):
+        return
+    if len(using) > 1 and all("cast" in one.fixturenames for one in using):
+        for one in using:
+            if "shared_cast" not in one.fixturenames:
+                one.fixturenames.insert(0, "shared_cast")
+
+
+def commits(item: pytest.Function) -> bool:
+    mark = item.get_closest_marker("django_db")
+    return bool(COMMITTING & set(item.fixturenames)) or (mark is not None and bool(mark.args or mark.kwargs))
 
 
 @pytest.fixture(autouse=True)
 def _fast_passwords(settings: SettingsWrapper) -> None:
     """PBKDF2 is slow on purpose; the tests sign in hundreds of times."""
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    settings.PASSWORD_HASHERS = [QUICK_HASHER]
 
 
 @pytest.fixture(autouse=True)
@@ -62,11 +95,40 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _own_media(tmp_path: Path, settings: SettingsWrapper) -> Iterator[None]:
+def _own_media(request: pytest.FixtureRequest, tmp_path: Path, settings: SettingsWrapper) -> Iterator[None]:
     """Artefacts of one test are gone in the next."""
     settings.MEDIA_ROOT = str(tmp_path / "media")
+    if "shared" in request.fixturenames:
+        copytree(request.getfixturevalue("shared"), settings.MEDIA_ROOT)
     yield
     cache.clear()
+
+
+@pytest.fixture(scope="module")
+def shared(
+    django_db_setup: None, django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    """A transaction around the tests of a file, and the folder of its artefacts.
+
+    What a fixture of the file makes within it is there for each of its tests as it was made: a test changes rows in a savepoint
+    and artefacts in a copy, and gets a copy of the objects. No test of such a file may commit.
+    """
+    folder = tmp_path_factory.mktemp("shared")
+    around = transaction.atomic()
+    around._from_testcase = True  # type: ignore[attr-defined] - Django's own mark: durable blocks may begin within it
+    with (
+        django_db_blocker.unblock(),
+        around,
+        override_settings(MEDIA_ROOT=str(folder), PASSWORD_HASHERS=[QUICK_HASHER]),
+    ):
+        yield folder
+        transaction.set_rollback(True)
+
+
+@pytest.fixture(scope="module")
+def shared_cast(shared: Path) -> Cast:
+    """The cast for all tests of a file, of which `cast` hands out copies; see `share_cast`."""
+    return assemble()
 
 
 @pytest.fixture(scope="session")
@@ -157,8 +219,10 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def cast(db: None) -> Cast:
+def cast(request: pytest.FixtureRequest, db: None) -> Cast:
     """Owner, engineer, billing and viewer of one organisation, a stranger, an administrator."""
+    if "shared_cast" in request.fixturenames:
+        return deepcopy(request.getfixturevalue("shared_cast"))  # type: ignore[no-any-return]
     return assemble()
 
 

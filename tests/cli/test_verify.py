@@ -92,9 +92,17 @@ class Papers:
         return main(["verify", str(path), *map(str, files or [*self.models, SHIPPED])])
 
 
+pytestmark = pytest.mark.usefixtures("shared_cast")
+
+
+@pytest.fixture(scope="module")
+def shared_papers(shared_cast: Cast, tmp_path_factory: pytest.TempPathFactory) -> Papers:
+    return Papers(tmp_path_factory.mktemp("papers"), shared_cast)
+
+
 @pytest.fixture
-def papers(tmp_path: Path, cast: Cast) -> Papers:
-    return Papers(tmp_path, cast)
+def papers(shared_papers: Papers, db: None) -> Papers:
+    return copy.deepcopy(shared_papers)
 
 
 def test_an_invoice_is_reproduced_to_the_last_digit(papers: Papers, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,13 +52,18 @@ def run(job: CompileJob, clock: Clock | None = None) -> CompileJob:
     return job
 
 
-def compiled(cast: Cast, slug: str, *, target: str = "lpu", **options: Any) -> Program:
-    """A program of a sample, really compiled: the first time in this process, and then with the same answer.
+def run_remembered(job: CompileJob) -> CompileJob:
+    """Runs the job with a real compile the first time in this process, and then with the same answer.
 
     That the compiler gives the same bytes every time is held by its own tests.
     """
     with patch.object(running, "child_start", _remembered):
-        job = run(ask(cast, sample_of(cast, slug), target=target, **options))
+        return run(job)
+
+
+def compiled(cast: Cast, slug: str, *, target: str = "lpu", **options: Any) -> Program:
+    """A program of a sample, as `run_remembered` compiles it."""
+    job = run_remembered(ask(cast, sample_of(cast, slug), target=target, **options))
     assert job.state == CompileJob.State.DONE, job.error
     return selectors.programs_of_job(job)[0]
 

@@ -22,7 +22,7 @@ from apps.compilation.models import CompileJob, Program
 from apps.fleet.seed import fleet_seed
 from apps.registry.selectors import modelversion_bytes
 from tests.cast import Cast
-from tests.compilation.helpers import NOW, Clock, ask, compiled, run, sample_of
+from tests.compilation.helpers import NOW, Clock, ask, compiled, run_remembered, sample_of
 
 AsUser = Callable[[User], Client]
 IMAGE = Wanted("float32", (1, 1, 8, 8))
@@ -39,8 +39,8 @@ def examples(count: int = 4, **arrays: Any) -> bytes:
 @pytest.mark.parametrize("precision", ["float16", "int8"])
 def test_a_narrow_program_is_smaller_and_says_what_it_loses(cast: Cast, precision: str) -> None:
     version = sample_of(cast, "digits-large")
-    whole = selectors.programs_of_job(run(ask(cast, version)))[0]
-    job = run(ask(cast, version, precision=precision, calibration=examples()))
+    whole = selectors.programs_of_job(run_remembered(ask(cast, version)))[0]
+    job = run_remembered(ask(cast, version, precision=precision, calibration=examples()))
     assert job.state == CompileJob.State.DONE, job.error
     narrow = selectors.programs_of_job(job)[0]
     assert narrow.resources["storage"]["weights"] < whole.resources["storage"]["weights"]
@@ -54,7 +54,7 @@ def test_a_narrow_program_is_smaller_and_says_what_it_loses(cast: Cast, precisio
 @pytest.mark.django_db
 def test_the_ranges_alone_give_the_same_bytes(cast: Cast) -> None:
     version = sample_of(cast, "digits-large")
-    program = selectors.programs_of_job(run(ask(cast, version, precision="int8", calibration=examples())))[0]
+    program = selectors.programs_of_job(run_remembered(ask(cast, version, precision="int8", calibration=examples())))[0]
     ranges = compiler.Calibration.from_json(selectors.program_ranges(program))
     again = compiler.compile(compiler.load(modelversion_bytes(version)), "lpu", "int8", ranges)
     assert isinstance(again, compiler.Program)
@@ -65,7 +65,7 @@ def test_the_ranges_alone_give_the_same_bytes(cast: Cast) -> None:
 def test_other_examples_make_another_program_and_the_same_ones_the_same(cast: Cast) -> None:
     version = sample_of(cast, "digits-small")
     made = [
-        run(ask(cast, version, precision="int8", calibration=data))
+        run_remembered(ask(cast, version, precision="int8", calibration=data))
         for data in (examples(2), examples(2), examples(3), None)
     ]
     programs = [job.program_ids[0] for job in made]
@@ -78,7 +78,7 @@ def test_other_examples_make_another_program_and_the_same_ones_the_same(cast: Ca
 
 @pytest.mark.django_db
 def test_comparing_uses_the_examples_of_the_first_compile(cast: Cast) -> None:
-    job = run(ask(cast, sample_of(cast, "digits-small"), precision="int8", calibration=examples(2)))
+    job = run_remembered(ask(cast, sample_of(cast, "digits-small"), precision="int8", calibration=examples(2)))
     program = selectors.programs_of_job(job)[0]
     compared = services.job_compare(program=program, actor=cast.engineer, now=NOW)
     services.job_run(job_id=compared.pk, clock=Clock())
@@ -98,7 +98,7 @@ def test_comparing_uses_the_examples_of_the_first_compile(cast: Cast) -> None:
     ],
 )
 def test_examples_that_cannot_be_used_are_refused_with_what_to_change(cast: Cast, data: bytes, says: str) -> None:
-    job = run(ask(cast, sample_of(cast, "digits-small"), precision="int8", calibration=data))
+    job = run_remembered(ask(cast, sample_of(cast, "digits-small"), precision="int8", calibration=data))
     assert job.state == CompileJob.State.FAILED
     assert job.error is not None
     assert job.error["kind"] == "calibration"

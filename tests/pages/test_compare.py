@@ -14,7 +14,7 @@ from apps.compilation import selectors
 from apps.compilation.models import Program
 from apps.pages.report import compare, rows
 from tests.cast import Cast
-from tests.compilation.helpers import NOW, ask, run, sample_of
+from tests.compilation.helpers import NOW, ask, run_remembered, sample_of
 
 Sign = Callable[[User], Client]
 
@@ -23,7 +23,7 @@ Sign = Callable[[User], Client]
 def pair(cast: Cast) -> list[Program]:
     version = sample_of(cast, "digits-large")
     jobs = [ask(cast, version), ask(cast, version, precision="int8")]
-    return [selectors.programs_of_job(run(job))[0] for job in jobs]
+    return [selectors.programs_of_job(run_remembered(job))[0] for job in jobs]
 
 
 @pytest.mark.django_db

@@ -29,7 +29,7 @@ from apps.pricing.seed import seed as pricing_seed
 from apps.pricing.selectors import book_in_force, document_of
 from apps.registry.models import ModelVersion
 from tests.cast import Cast
-from tests.compilation.helpers import NOW, ask, compiled, run, sample_of
+from tests.compilation.helpers import NOW, ask, compiled, run_remembered, sample_of
 
 AsUser = Callable[[User], Client]
 
@@ -110,7 +110,7 @@ def test_the_cheapest_that_meets_the_accuracy_is_chosen(cast: Cast, market: dict
 
 def test_fewer_bits_are_a_candidate_without_a_promise_of_accuracy(cast: Cast, market: dict[str, ModelVersion]) -> None:
     version = market["digits-small"]
-    job = run(ask(cast, version, precision="int8"))
+    job = run_remembered(ask(cast, version, precision="int8"))
     assert job.state == CompileJob.State.DONE, job.error
     free, strict = plan(cast, version), plan(cast, version, accuracy=Fraction(9, 10))
     narrow = row_of(free, "digits-small in int8", "lpu-a")
@@ -243,14 +243,14 @@ def test_what_is_not_compiled_yet_is_named_and_compiled_on_request(cast: Cast) -
         ("digits-batch", "lpu2", (("batch", 1),)),
     }
     for job in jobs:
-        assert run(job).state == CompileJob.State.DONE
+        assert run_remembered(job).state == CompileJob.State.DONE
     assert plan(cast, large).chosen["title"] == "digits-batch"
     assert services.alternatives_compile(version=large, dims=None, actor=cast.engineer, now=NOW) == []
 
 
 def test_alternatives_must_take_the_same_items(cast: Cast, market: dict[str, ModelVersion]) -> None:
     batch = sample_of(cast, "digits-batch")
-    run(ask(cast, batch, dims={"batch": 8}))
+    run_remembered(ask(cast, batch, dims={"batch": 8}))
     row = row_of(plan(cast, market["digits-large"]), "digits-batch", "lpu-a")
     assert "this kind of item" in row["reasons"][0]
     found = services.plan_create(
@@ -264,7 +264,7 @@ def test_lengths_that_were_not_compiled_are_not_answered_with_a_program_of_other
     cast: Cast, market: dict[str, ModelVersion]
 ) -> None:
     batch = sample_of(cast, "digits-batch")
-    run(ask(cast, batch, dims={"batch": 8}))
+    run_remembered(ask(cast, batch, dims={"batch": 8}))
 
     def of(dims: dict[str, int]) -> Plan:
         return services.plan_create(

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from datetime import datetime, timedelta
 from fractions import Fraction
 
 import pytest
 from django.db import connection
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra.django import TestCase
 
 from apps.dispatch.models import DeviceHour, Lease, LeaseState
 from apps.ledger.models import UsageRow
 from apps.reports import margin
 from apps.reports.device_hour_check import device_hour_faults
 from apps.reports.reconciling import organisation_compare
-from tests.cast import Cast, assemble
+from tests.cast import Cast
 from tests.dispatch.scene import Scene
-from tests.sales.market import CLOCK, NOW, open_market
+from tests.sales.market import NOW, open_market
 
-MINUTE = 60 * CLOCK  # cycles
 MONTH = NOW.replace(day=1, hour=0, minute=0)
 
 
@@ -45,36 +42,17 @@ def ran(start: datetime, end: datetime) -> Fraction:
     return parts[0]
 
 
-class Hours(TestCase):
-    """A property over jobs of any length and periods of any ends."""
-
-    @settings(max_examples=15, deadline=None)
-    @given(
-        st.lists(st.tuples(st.integers(1, 5), st.integers(1, 50)), min_size=1, max_size=4),
-        st.lists(st.tuples(st.integers(0, 900), st.integers(1, 900)), min_size=1, max_size=6),
-    )
-    def test_a_period_is_what_its_leases_ran_within_it(
-        self, jobs: list[tuple[int, int]], periods: list[tuple[int, int]]
-    ) -> None:
-        scene = Scene(open_market(devices=2), assemble())
-        for items, minutes in jobs:  # leases that end within their hour, and such that reach over hours
-            program = scene.program(interval=minutes * MINUTE + 7, latency=minutes * MINUTE + 7)
-            scene.run(scene.job(scene.contract((program, items), window=timedelta(hours=30)), items))
-        for offset, length in periods:
-            start = NOW + timedelta(minutes=offset, microseconds=offset)
-            assert ran(start, start + timedelta(minutes=length)) == ran_by_leases(
-                start, start + timedelta(minutes=length)
-            )
-        assert ran(MONTH, MONTH + timedelta(days=40)) == ran_by_leases(MONTH, MONTH + timedelta(days=40))
-        assert device_hour_faults(scene.cast.organisation.pk, limit=9) == []
-
-
-@pytest.fixture
-def scene(cast: Cast) -> Scene:
-    made = Scene(open_market(devices=2), cast)
+@pytest.fixture(scope="module")
+def day(shared_cast: Cast) -> Scene:
+    made = Scene(open_market(devices=2), shared_cast)
     for klass in ("standard", "priority"):
         made.run(made.job(made.contract((made.program(), 20), klass=klass), 20))
     return made
+
+
+@pytest.fixture
+def scene(day: Scene, db: None) -> Scene:
+    return deepcopy(day)
 
 
 @pytest.mark.django_db

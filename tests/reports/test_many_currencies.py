@@ -25,7 +25,7 @@ from tests.cast import Cast
 from tests.invoicing.checks import checked
 from tests.invoicing.test_currencies import MILLION, bought, priced
 from tests.invoicing.test_pages import _text
-from tests.invoicing.test_reconciling import _behind_their_back
+from tests.invoicing.test_reconciling import behind_their_back
 from tests.pricing.rating.books import document
 from tests.sales.market import START, open_market
 from tests.sales.test_contracts import run
@@ -129,7 +129,7 @@ def test_differences_of_two_currencies_do_not_make_up_for_each_other(both: Cast)
     )
     assert reconcile_all(both.organisation).differences == []
     euro, yen = (CreditGrant.objects.filter(currency=code).latest("granted_at") for code in ("EUR", "JPY"))
-    with _behind_their_back("billing_creditgrant"):
+    with behind_their_back("billing_creditgrant"):
         CreditGrant.objects.filter(pk=euro.pk).update(amount=euro.amount + 1)
         CreditGrant.objects.filter(pk=yen.pk).update(amount=yen.amount - 1)
         found = reconcile_all(both.organisation).differences

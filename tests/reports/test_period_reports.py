@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable
+from copy import deepcopy
 from datetime import timedelta
 from fractions import Fraction
 from typing import Any
@@ -28,14 +29,19 @@ DAY = timedelta(days=1)
 ZERO = Fraction(0)
 
 
-@pytest.fixture
-def scene(cast: Cast) -> Scene:
+@pytest.fixture(scope="module")
+def day(shared_cast: Cast) -> Scene:
     """40 of 50 minutes that were sold from 10:30 on have run, on one of two devices."""
-    made = Scene(open_market(devices=2), cast)
+    made = Scene(open_market(devices=2), shared_cast)
     program = made.program(interval=60 * SECOND, latency=60 * SECOND)
     made.run(made.job(made.contract((program, 50), window=timedelta(hours=2)), 40))
     made.now = NOW + timedelta(hours=4)
     return made
+
+
+@pytest.fixture
+def scene(day: Scene, db: None) -> Scene:
+    return deepcopy(day)
 
 
 def asked(scene: Scene, view: str = "") -> ReportRequest:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from copy import deepcopy
+from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from html import unescape
@@ -15,22 +16,16 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.test import Client
 from django.utils import timezone
-from hypothesis import given
-from hypothesis import strategies as st
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
-from apps.accounts.models import AuditEntry, User
-from apps.accounts.problems import Problem
-from apps.dispatch.fleet import edits, fleet_edit
+from apps.accounts.models import User
 from apps.dispatch.models import Lease
-from apps.fleet.models import Device
 from apps.invoicing.services import credit_note_issue, invoice_issue
 from apps.ledger.models import UsageRow
 from apps.ledger.selectors import month_of
 from apps.pricing.rating import exact_sum
 from apps.pricing.services import pricebook_publish
-from apps.reports.costs import Segment, costrate_set, rounded, seconds_of
-from apps.reports.margin import Time, device_time
+from apps.reports.costs import costrate_set, seconds_of
 from apps.reports.models import CostRate, Rerating
 from apps.reports.rerating import GROUPS, parts_of, rerating_request, rerating_run
 from apps.reports.revenue import Part, Revenue, revenue
@@ -44,11 +39,21 @@ SECOND = 900_000_000  # cycles
 LATER = timedelta(days=40)  # after the month in which anything ran
 
 
-@pytest.fixture
-def scene(cast: Cast) -> Scene:
-    """Begins with a month, so that all of its device time lies within it."""
+@pytest.fixture(scope="module")
+def worked(shared_cast: Cast) -> Scene:
+    """Twenty executions of each of two classes, in a scene that begins with a month, so that all of its device time lies
+    within it."""
     start, _ = month_of(timezone.now())
-    return Scene(open_market(devices=2), cast, start)
+    scene = Scene(open_market(devices=2), shared_cast, start)
+    program = scene.program(interval=SECOND, latency=SECOND)
+    for klass in ("standard", "priority"):
+        scene.run(scene.job(scene.contract((program, 20), klass=klass, window=timedelta(hours=2)), 20))
+    return scene
+
+
+@pytest.fixture
+def scene(worked: Scene, db: None) -> Scene:
+    return deepcopy(worked)
 
 
 def doubled(book: dict[str, Any]) -> None:
@@ -56,12 +61,6 @@ def doubled(book: dict[str, Any]) -> None:
     for prices in book["prices"].values():
         for precision, price in prices.items():
             prices[precision] = str(2 * Decimal(price))
-
-
-def worked(scene: Scene) -> None:
-    program = scene.program(interval=SECOND, latency=SECOND)
-    for klass in ("standard", "priority"):
-        scene.run(scene.job(scene.contract((program, 20), klass=klass, window=timedelta(hours=2)), 20))
 
 
 def cost(scene: Scene, klass: str, per_hour: str, start: datetime) -> CostRate:
@@ -85,7 +84,6 @@ def pool(report: Revenue, name: str) -> Part:
 
 
 def test_the_parts_sum_to_what_the_ledger_holds(scene: Scene) -> None:
-    worked(scene)
     report = reported(scene)
     whole = exact_sum(UsageRow.objects.values_list("amount", flat=True))
     assert report.whole.amount == whole > 0
@@ -102,7 +100,6 @@ def test_the_parts_sum_to_what_the_ledger_holds(scene: Scene) -> None:
 
 
 def test_what_credit_notes_took_back_is_taken_off_once(scene: Scene) -> None:
-    worked(scene)
     cost(scene, "lpu", "3.7", scene.now - timedelta(days=400))
     before = reported(scene).whole
     invoice = invoice_issue(organisation=scene.cast.organisation, actor=None, now=scene.now + LATER)
@@ -123,7 +120,6 @@ def test_what_credit_notes_took_back_is_taken_off_once(scene: Scene) -> None:
 
 
 def test_revenue_less_what_ran_less_what_was_idle_is_the_margin(scene: Scene) -> None:
-    worked(scene)
     start, _ = month_of(scene.now)
     for klass, per_hour in (("lpu", "3.7"), ("lpu2", "5"), ("host", "0.01")):
         cost(scene, klass, per_hour, start - timedelta(days=400))
@@ -150,8 +146,7 @@ def test_revenue_less_what_ran_less_what_was_idle_is_the_margin(scene: Scene) ->
 
 
 def test_what_is_not_known_says_so_and_is_not_nothing(scene: Scene) -> None:
-    start = scene.now
-    worked(scene)
+    start, _ = month_of(scene.now)
     cost(scene, "lpu2", "5", start - timedelta(days=400))
     cost(scene, "lpu", "3", start + timedelta(hours=1))
     report = reported(scene)
@@ -165,118 +160,7 @@ def test_what_is_not_known_says_so_and_is_not_nothing(scene: Scene) -> None:
     assert all(part.margin is not None for part in reported(scene).parts["customer"])
 
 
-def test_work_shorter_than_a_microsecond_has_its_cost(scene: Scene, as_user: Callable[[User], Client]) -> None:
-    """Three executions of 7 cycles at 900 MHz: 23 ns, whose instants are the same microsecond."""
-    program = scene.program(interval=7, latency=7)
-    scene.run(scene.job(scene.contract((program, 3), window=timedelta(hours=2)), 3))
-    assert all(row.occurred_from == row.occurred_to for row in UsageRow.objects.all())
-    client = as_user(scene.cast.admin)
-    answer = client.get("/api/v1/revenue").json()
-    for name in ("by_class", "by_customer"):
-        (part,) = answer[name]
-        assert (part["ran_us"], part["ran_seconds"], part["cost_ran"], part["margin"]) == (
-            0,
-            "0.000000023333",
-            None,
-            None,
-        )
-        assert part["unknown"] == "No cost has been entered for class lpu."
-    page = unescape(client.get("/revenue").content.decode()).split("By class", 1)[1]
-    assert "23.3" in page
-    assert page.count("not known") >= 4
-    cost(scene, "lpu", "3600", scene.now - timedelta(days=400))
-    for group in ("class", "customer"):
-        (part,) = reported(scene).parts[group]
-        assert part.ran == Time(Fraction(21, SECOND), Fraction(21, SECOND))
-        assert part.margin == Fraction(part.amount) - Fraction(21, SECOND)
-
-
-@pytest.mark.parametrize("cut", [0, 1, 7, 3_000_001, 39_999_999])
-def test_a_month_that_ends_while_a_lease_runs_cuts_it_exactly(scene: Scene, cut: int) -> None:
-    program = scene.program(interval=SECOND + 7, latency=SECOND + 7)
-    scene.run(scene.job(scene.contract((program, 40), window=timedelta(hours=2)), 40))
-    leases = Lease.objects.select_related("window")
-    begins = min(lease.device_from for lease in leases)
-    at, end = begins + timedelta(microseconds=cut), begins + LATER
-    parts = [device_time(start=one, end=other, currency="EUR") for one, other in ((begins - LATER, at), (at, end))]
-    ran = [sum(one.ran.seconds for one in time.pools) for time in parts]
-    assert sum(ran) == Fraction(40 * (SECOND + 7), SECOND)
-    if Lease.objects.count() == 1:
-        assert ran[0] == Fraction(cut, 10**6)
-
-
-def test_hours_are_owned_from_and_until(scene: Scene) -> None:
-    cost(scene, "lpu2", "5", scene.now - timedelta(days=400))
-    first, second = Device.objects.filter(pool__slug="lpu2-b").order_by("name")
-    start, end = month_of(scene.now)
-    Device.objects.filter(pk=first.pk).update(owned_from=start + timedelta(days=2), state="draining")
-    Device.objects.filter(pk=second.pk).update(owned_until=start + timedelta(days=3), state="draining")
-    one = pool(reported(scene), "lpu2-b")
-    assert one.owned is not None
-    assert one.owned.seconds == seconds_of((end - start - timedelta(days=2)) + timedelta(days=3))
-    assert one.owned.cost == 5 * one.owned.seconds / 3600
-    early = revenue(month=scene.now, currency="EUR", now=start + timedelta(days=1))
-    assert pool(early, "lpu2-b").owned == Time(Fraction(86_400), Fraction(5 * 24))
-    assert revenue(month=scene.now + LATER, currency="EUR", now=scene.now).whole.owned == Time(Fraction(0), Fraction(0))
-
-
-def test_a_pools_facts_cost_where_no_rate_of_its_class_is_stated(scene: Scene) -> None:
-    start, _ = month_of(scene.now)
-    facts = {"currency": "EUR", "capital": "1460", "months": 2, "watts": "500", "energy_price": "0.2", "pue": "1.1"}
-    for days, pue in ((0, "1.1"), (2, "2.1")):
-        begins = (start + timedelta(days=days)).isoformat()
-        edit = edits.cost_set("lpu2-b", {**facts, "from": begins, "pue": pue})
-        fleet_edit(edit=edit, actor=scene.cast.admin, now=scene.now)
-    cost(scene, "lpu2", "5", start + timedelta(days=3))
-    held = device_time(start=start, end=start + timedelta(days=4), currency="EUR").pools[2].owned
-    hours = [
-        Fraction(111, 100),
-        Fraction(111, 100),
-        Fraction(121, 100),
-        Fraction(5),
-    ]  # of each day; 1 an hour is capital
-    assert held.cost == 2 * 24 * sum(hours)
-    other = device_time(start=start, end=start + timedelta(days=4), currency="EUR").pools[1].owned
-    assert other == Time(held.seconds, None, "No cost has been entered for class lpu.")
-
-
-def test_a_rate_is_added_and_never_changed(scene: Scene) -> None:
-    rate = cost(scene, "lpu", "3", scene.now)
-    for change in (lambda: CostRate.objects.update(per_hour=1), rate.delete):
-        with pytest.raises(IntegrityError, match="only ever added"), transaction.atomic():
-            change()
-    cost(scene, "lpu", "4", scene.now)
-    hour = timedelta(hours=1)
-    held = device_time(start=scene.now, end=scene.now + hour, currency="EUR").pools[1].owned
-    assert held == Time(Fraction(7200), Fraction(8))  # the one entered last holds
-    for klass, per_hour, year in (
-        ("gpu", "3", 2026),
-        ("lpu", "0", 2026),
-        ("lpu", "1000000000", 2026),
-        ("lpu", "1", 1999),
-    ):
-        with pytest.raises(Problem):
-            cost(scene, klass, per_hour, datetime(year, 1, 1, tzinfo=UTC))
-    assert AuditEntry.objects.filter(action="cost-rate.set").count() == 2
-
-
-@given(
-    st.decimals(min_value="0.000000000001", max_value=10**8, places=12),
-    st.lists(st.integers(0, 40 * 86_400_000_000), max_size=20),
-)
-def test_the_cost_of_a_whole_is_the_cost_of_its_parts(per_hour: Decimal, cycles: list[int]) -> None:
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    part = Segment(now, now, {"lpu": per_hour})
-    costs = [part.cost("lpu", Fraction(one, 9 * 10**8)) or Fraction(0) for one in cycles]
-    whole = part.cost("lpu", Fraction(sum(cycles), 9 * 10**8))
-    assert sum(costs) == whole
-    assert abs(Fraction(rounded(whole) or 0) - (whole or 0)) <= Fraction(1, 2 * 10**12)
-    assert part.cost("other", Fraction(0)) == 0
-    assert part.cost("other", Fraction(1, 9 * 10**8)) is None
-
-
 def test_another_book_rates_the_same_usage_again(scene: Scene) -> None:
-    worked(scene)
     now = timezone.now()
     dearer = pricebook_publish(document=document(doubled), effective_from=now + timedelta(days=90), now=now)
     asked = rerating_request(book=dearer, month=scene.now, asked_by=None, now=now)
@@ -300,7 +184,6 @@ def test_another_book_rates_the_same_usage_again(scene: Scene) -> None:
 
 
 def test_the_page_the_file_and_the_api_agree(scene: Scene, as_user: Callable[[User], Client]) -> None:
-    worked(scene)
     for klass in ("lpu", "lpu2", "host"):
         cost(scene, klass, "3", scene.now - timedelta(days=400))
     client = as_user(scene.cast.admin)
@@ -318,35 +201,9 @@ def test_the_page_the_file_and_the_api_agree(scene: Scene, as_user: Callable[[Us
     assert client.get("/api/v1/revenue?month=nonsense").status_code == 422
 
 
-def test_costs_are_stated_on_their_page_and_over_json(scene: Scene, as_user: Callable[[User], Client]) -> None:
-    client = as_user(scene.cast.admin)
-    sent = {"processor_class": "lpu", "per_hour": "1,250.5", "effective_from": "2026-01-01T00:00", "note": "lease"}
-    assert "No cost has been entered for class lpu" in client.get("/revenue").content.decode()
-    assert client.post("/costs", sent).status_code == 302
-    assert "1,250.50" in client.get("/costs").content.decode()
-    for wrong in (
-        {"per_hour": "NaN"},
-        {"per_hour": "0"},
-        {"per_hour": "-1"},
-        {"per_hour": "1e400"},
-        {"per_hour": "٣"},
-        {"processor_class": "gpu"},
-        {"effective_from": "9999-12-31T23:59"},
-        {"effective_from": ""},
-    ):
-        assert client.post("/costs", {**sent, **wrong}).status_code == 422, wrong
-        assert client.post("/api/v1/cost-rates", {**sent, **wrong}, content_type="application/json").status_code == 422
-    body = {**sent, "per_hour": "2.5", "processor_class": "host", "effective_from": "2026-01-01T00:00:00Z"}
-    answer = client.post("/api/v1/cost-rates", body, content_type="application/json")
-    assert (answer.status_code, answer.json()["per_hour"]) == (201, "2.5")
-    listed = client.get("/api/v1/cost-rates").json()["results"]
-    assert [one["processor_class"] for one in listed] == ["host", "lpu"]
-
-
 def test_a_rerating_is_watched_and_read(
     scene: Scene, as_user: Callable[[User], Client], django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
 ) -> None:
-    worked(scene)
     client = as_user(scene.cast.admin)
     with django_capture_on_commit_callbacks():  # the worker comes later
         place = client.post("/revenue/ratings", {"book": "1", "month": f"{scene.now:%Y-%m}"})["Location"]
