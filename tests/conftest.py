@@ -115,7 +115,7 @@ def shared(
     """
     folder = tmp_path_factory.mktemp("shared")
     around = transaction.atomic()
-    around._from_testcase = True  # type: ignore[attr-defined] - Django's own mark: durable blocks may begin within it
+    around._from_testcase = True  # type: ignore[attr-defined]  # Django's own mark: durable blocks may begin within it
     with (
         django_db_blocker.unblock(),
         around,
