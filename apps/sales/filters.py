@@ -44,7 +44,7 @@ def filters_unknown(
     data: Mapping[str, Any], found: Filters, *, states: Sequence[tuple[str, str]], rows: str
 ) -> list[UnknownFilter]:
     """Return what to say about each filter in a query string that `filters_read` ignored."""
-    every = (
+    every: tuple[tuple[str, object, Sequence[str]], ...] = (
         ("state", found.state, [label for _, label in states]),
         ("form", found.form, FormName.labels),
         ("project", found.project, []),
