@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from shutil import copytree
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
 from django.conf import settings
@@ -95,9 +96,12 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _own_media(request: pytest.FixtureRequest, tmp_path: Path, settings: SettingsWrapper) -> Iterator[None]:
-    """Artefacts of one test are gone in the next."""
-    settings.MEDIA_ROOT = str(tmp_path / "media")
+def _own_media(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, settings: SettingsWrapper
+) -> Iterator[None]:
+    """Artefacts of one test are gone in the next. The folder is made by whoever stores one: most tests do not, and `tmp_path`
+    makes one and looks at all others for its number."""
+    settings.MEDIA_ROOT = str(tmp_path_factory.getbasetemp() / f"media-{uuid4().hex}")
     if "shared" in request.fixturenames:
         copytree(request.getfixturevalue("shared"), settings.MEDIA_ROOT)
     yield
