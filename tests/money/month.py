@@ -194,7 +194,7 @@ def _contract_read(reader: Reader, contract: Contract, said: dict[str, Any]) -> 
     assert exact_sum(on_invoice) == actual
     assert exact_sum(Decimal(one["amount"]) for one in compared["named"]) == Decimal(compared["difference"])
     for place in ("/portal/contracts", f"/invoices/{reader.month.invoice.pk}"):
-        rows = [amounts(row) for table in reader.page(place).tables if table[0][-1] == "Reason" for row in table[1:]]
+        rows = [amounts(row) for table in reader.page(place).tables if "Difference" in table[0] for row in table[1:]]
         assert [quoted, actual, actual - quoted] in rows, f"{place} does not compare contract {contract.pk}"
 
 

@@ -181,6 +181,20 @@ def test_the_portal_tells_of_budgets_caps_and_how_credits_are_used_up(cast: Cast
             assert sentence in page, (path, sentence)
 
 
+def test_a_long_name_wraps_in_the_table_of_contracts(cast: Cast, as_user: AsUser) -> None:
+    """Only the number is kept in one line, and the reason has a row of its own, so that the table fits the page."""
+    contract = a_contract_of(cast)
+    run(contract, 250, now=timezone.now())
+    contract.name = "A name of many words that is as long as names of contracts can be, " + "x" * 13
+    contract.save(update_fields=["name"])
+    page = as_user(cast.billing).get("/portal/contracts").content.decode()
+    assert f'<span class="text-nowrap">{contract.reference}</span> {contract.name}</span>' in page
+    assert '<table class="table table-compared">' in page
+    assert re.search(
+        r'<tr class="line-why text-secondary"><td colspan="6">750 of 1,000 executions .* not used yet', page
+    )
+
+
 TABS = {
     "/portal": "Overview",
     "/portal/usage": "Usage",
