@@ -16,6 +16,7 @@ from apps.compilation.models import Program
 from tests.cast import Cast
 from tests.compilation.helpers import compiled
 from tests.sales.market import open_market
+from tests.sales.tenancy import a_contract_of
 
 Sign = Callable[[User], Client]
 
@@ -95,6 +96,14 @@ def test_the_dashboard_shows_the_next_step(cast: Cast, as_user: Sign) -> None:
     text = client.get("/").content.decode()
     assert text.count('class="is-done"') == 2
     assert "digits-small" in text.lower()
+
+
+def test_the_dashboard_lists_contracts_by_number(cast: Cast, as_user: Sign) -> None:
+    contract = a_contract_of(cast)
+    contract.name = "Nightly letters"
+    contract.save(update_fields=["name"])
+    text = as_user(cast.viewer).get("/").content.decode()
+    assert f'href="/contracts/{contract.pk}">{contract.reference}</a> Nightly letters' in text
 
 
 def test_an_administrator_without_an_organisation_is_led_to_the_platform(cast: Cast, as_user: Sign) -> None:
