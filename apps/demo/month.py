@@ -16,6 +16,7 @@ import structlog
 from django.conf import settings
 from django.db.models import QuerySet
 
+from apps.accounts.demo import ORGANISATION
 from apps.accounts.files import file_transaction
 from apps.accounts.models import Organisation, User
 from apps.accounts.roles import Role
@@ -276,6 +277,19 @@ def month_due(organisation: Organisation) -> bool:
     if organisation.sample_until is None:
         return not Transaction.objects.filter(organisation=organisation).exists()
     return bool(_steps_left(organisation, organisation.sample_until))
+
+
+def demo_organisation() -> Organisation | None:
+    """Return the organisation that the sample data belongs to; None before `seed_demo` has made it."""
+    return Organisation.objects.filter(name=ORGANISATION).order_by("created_at").first()
+
+
+def visit_awaited() -> bool:
+    """Whether visits are switched on and the sample data for them is still being made."""
+    if not settings.DEMO_VISITORS or not settings.DEMO_MONTH:
+        return False
+    organisation = demo_organisation()
+    return organisation is not None and month_due(organisation)
 
 
 def month_make(*, organisation: Organisation, now: datetime) -> int:

@@ -18,6 +18,7 @@ from apps.cli.chain import chain_verify
 from apps.cli.main import RIGHT, main
 from apps.demo.models import SampleStep
 from apps.demo.month import Month, month_due, month_make
+from apps.demo.visitors import visitor_make
 from apps.dispatch.models import DeviceHour, Job, JobState, Lease
 from apps.dispatch.services import SampleOrder, sample_jobs_run
 from apps.invoicing.exports import invoice_csv, invoice_json
@@ -118,6 +119,37 @@ def labels_check(sampled: Organisation, invoice: Invoice, as_user: Any) -> None:
         assert "include sample data of Demo Robotics" in admin.get(path).content.decode(), path
     assert Decimal(admin.get("/api/v1/revenue?month=2026-11-01").json()["sample"]) == report.sample
     assert "(sample data)" in admin.get("/revenue?month=2026-11&format=csv").content.decode()
+
+
+def test_the_landing_page_says_that_the_demo_is_being_prepared(seeded: Organisation, settings: SettingsWrapper) -> None:
+    def said() -> str:
+        return Client().get("/").content.decode()
+
+    awaited = "A demo to look around in is being prepared; it takes about a minute."
+    settings.DEMO_VISITORS = True
+    assert awaited in said()
+    seeded.sample_until = NOW  # the making has begun
+    seeded.save(update_fields=["sample_until"])
+    assert awaited in said()
+    assert "Look around without an account" not in said()
+    for switch in ("DEMO_VISITORS", "DEMO_MONTH"):
+        setattr(settings, switch, False)
+        assert awaited not in said(), switch
+        setattr(settings, switch, True)
+    visitor_make(organisation=seeded, now=NOW)
+    assert "Look around without an account" in said()
+    assert awaited not in said()
+
+
+def test_the_landing_page_awaits_no_demo_where_none_is_made(seeded: Organisation, settings: SettingsWrapper) -> None:
+    settings.DEMO_VISITORS = True
+    seeded.sample_until = NOW
+    seeded.save(update_fields=["sample_until"])
+    for step in Month(seeded, NOW).steps():  # every step is done, and the owner removed the visitor
+        SampleStep.objects.create(organisation=seeded, name=step.name, at=step.at)
+    assert "being prepared" not in Client().get("/").content.decode()
+    Organisation.objects.update(name="Another name")
+    assert "being prepared" not in Client().get("/").content.decode()
 
 
 def test_what_is_switched_off_or_has_a_history_of_its_own_gets_no_month(

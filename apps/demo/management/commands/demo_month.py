@@ -8,9 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 from django.utils import timezone
 
-from apps.accounts.demo import ORGANISATION
-from apps.accounts.models import Organisation
-from apps.demo.month import month_due, month_make
+from apps.demo.month import demo_organisation, month_due, month_make
 
 LOCK = 7_236_150  # of the database: two runs at once would do the same steps
 
@@ -22,7 +20,7 @@ class Command(BaseCommand):
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        organisation = Organisation.objects.filter(name=ORGANISATION).order_by("created_at").first()
+        organisation = demo_organisation()
         if organisation is None:
             raise CommandError("There is no demo organisation: run `manage.py seed_demo` first.")
         with connection.cursor() as cursor:
