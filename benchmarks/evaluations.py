@@ -91,9 +91,10 @@ def _measured(seed: int) -> tuple[Scene, Task, list[Variant], dict[str, Answered
     known = evaluations_of(task)
     answered = {}
     for variant in found.variants:
-        place = found.places[variant.key]
-        if place.program is not None and (place.program.digest, place.pool.is_host) in known:
-            evaluation = known[place.program.digest, place.pool.is_host]
+        deployment = found.deployments[variant.key]
+        program, is_host = deployment.program, deployment.pool.is_host
+        if program is not None and (program.digest, is_host) in known:
+            evaluation = known[program.digest, is_host]
             answered[variant.key] = _answered(task, evaluation.items, evaluation.confidence_output)
     return scene, task, [variant for variant in found.variants if variant.key in answered], answered
 

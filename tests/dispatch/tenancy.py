@@ -8,8 +8,6 @@ from django.utils import timezone
 
 from apps.accounts.roles import ENGINEERING, Scope
 from apps.dispatch.fleet import edits, fleet_edit
-from apps.fleet.models import FleetChange
-from apps.fleet.seed import fleet_seed
 from compiler import targets
 from tests.cast import Cast
 from tests.dispatch.scene import Scene
@@ -42,9 +40,12 @@ def a_pool(cast: Cast) -> dict[str, Any]:
 
 
 def a_processor(cast: Cast) -> dict[str, Any]:
-    text = targets.text("edge").replace('name = "edge"', 'name = "chip"', 1)
-    fleet_edit(edit=edits.processor_set("chip", text), actor=None, now=timezone.now())
+    fleet_edit(edit=edits.processor_set("chip", _chip("chip")), actor=None, now=timezone.now())
     return {"slug": "chip"}
+
+
+def _chip(name: str) -> str:
+    return targets.text("edge").replace('name = "edge"', f'name = "{name}"', 1)
 
 
 def a_site(cast: Cast) -> dict[str, Any]:
@@ -53,8 +54,7 @@ def a_site(cast: Cast) -> dict[str, Any]:
 
 
 def a_change(cast: Cast) -> dict[str, Any]:
-    fleet_seed(now=timezone.now())
-    change = FleetChange.objects.first()
+    change = fleet_edit(edit=edits.processor_set("changed", _chip("changed")), actor=None, now=timezone.now())
     assert change is not None
     return {"pk": change.pk}
 
