@@ -70,6 +70,13 @@ def test_the_forecast_warns_before_it_is_used(cast: Cast) -> None:
     assert "by the end of the month at this pace" in mail.outbox[0].body
 
 
+def test_the_forecast_gives_no_alert_for_what_has_been_used(cast: Cast) -> None:
+    set_for(cast, 100)
+    use(held(cast.organisation, executions=1000, now=HALF), 100, HALF)
+    assert (fired("actual"), fired("forecast")) == ([50, 75, 90, 100], [])
+    assert [one.subject for one in mail.outbox] == ["100 % of a budget has been used"]
+
+
 def test_a_new_month_begins_anew(cast: Cast) -> None:
     set_for(cast, 100)
     hold = held(cast.organisation, executions=1000, now=HALF)
@@ -103,7 +110,9 @@ def test_a_budget_counts_what_its_project_used(cast: Cast) -> None:
 def test_a_budget_that_is_passed_already_says_so_at_once(cast: Cast) -> None:
     used(held(cast.organisation, executions=1000, now=HALF), 80, now=HALF)
     set_for(cast, 100)
-    assert (fired("actual"), fired("forecast")) == ([50, 75], [50, 75, 90, 100])
+    assert (fired("actual"), fired("forecast")) == ([50, 75], [90, 100]), (
+        "the forecast says nothing of what has been used"
+    )
     with pytest.raises(Problem, match="above 0"):
         budget_create(organisation=cast.organisation, amount=Decimal(0), currency="EUR", actor=cast.owner, now=HALF)
 

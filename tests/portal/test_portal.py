@@ -169,7 +169,10 @@ def test_the_portal_tells_of_budgets_caps_and_how_credits_are_used_up(cast: Cast
     changes = credit_changes(cast.organisation, currency="EUR")
     assert [change.left for change in changes] == [Decimal(10), Decimal("4.368")]
     for path, sentences in (
-        ("/portal", ("100 % of the budget for the whole organisation is used", "over budget", "audit log", "As of")),
+        (
+            "/portal",
+            ("100 % of the budget for the whole organisation has been used", "over budget", "audit log", "As of"),
+        ),
         ("/portal/budgets", ("over budget", "Threshold", "Basis", "Actual usage")),
         ("/portal/contracts", ("fully used",)),
         ("/portal/credits", ("Credits left in EUR", f"invoice {invoice.number}", "Granted: Welcome")),

@@ -117,17 +117,20 @@ def used_and_forecasts(budgets: Sequence[Budget], *, now: datetime) -> list[tupl
 def budget_check(budget: Budget, *, now: datetime) -> list[BudgetAlert]:
     """Store an alert for each threshold newly reached this month, and send the alert for the highest threshold.
 
+    The forecast gives no alert for a threshold that actual usage has reached: its alert would say less than the other.
+
     The caller must be in a transaction.
     """
     used, forecast = used_and_forecast(budget, now=now)
     month = month_of(now)[0].date()
     known = set(BudgetAlert.objects.filter(budget=budget, month=month).values_list("kind", "percent"))
-    reached = {AlertKind.ACTUAL: Fraction(used), AlertKind.FORECAST: forecast}
+    actual = _reached(budget, Fraction(used))
+    reached = {AlertKind.ACTUAL: actual, AlertKind.FORECAST: _reached(budget, forecast) - actual}
     fired = [
         BudgetAlert(budget=budget, month=month, kind=kind, percent=percent, used=used, at=now)
-        for kind, amount in reached.items()
-        for percent in PERCENTS
-        if amount * 100 >= percent * Fraction(budget.amount) and (kind.value, percent) not in known
+        for kind, percents in reached.items()
+        for percent in sorted(percents)
+        if (kind.value, percent) not in known
     ]
     for alert in fired:
         alert.save(force_insert=True)
@@ -136,6 +139,10 @@ def budget_check(budget: Budget, *, now: datetime) -> list[BudgetAlert]:
         if highest is not None:
             _alert_send(highest, now)
     return fired
+
+
+def _reached(budget: Budget, amount: Fraction) -> set[int]:
+    return {percent for percent in PERCENTS if amount * 100 >= percent * Fraction(budget.amount)}
 
 
 def _alert_send(alert: BudgetAlert, now: datetime) -> None:
@@ -173,7 +180,7 @@ def alert_text(alert: BudgetAlert) -> tuple[str, str]:
     """Return the subject and the text of the e-mail about an alert."""
     budget = alert.budget
     amount, used = (money_exact_format(one, budget.currency) for one in (budget.amount, alert.used))
-    what = "is used" if alert.kind == AlertKind.ACTUAL else "will be used by the end of the month at this pace"
+    what = "has been used" if alert.kind == AlertKind.ACTUAL else "will be used by the end of the month at this pace"
     subject = f"{alert.percent} % of a budget {what}"
     text = (
         f"{alert.percent} % of the budget of {amount} for {budget.scope} in {alert.month:%B %Y} {what}.\n"
