@@ -32,6 +32,12 @@ def with_app(cast: Cast) -> tuple[Client, str]:
     return client, secret
 
 
+def test_the_qr_code_has_its_white_ground_from_the_style_sheet(cast: Cast) -> None:
+    page = sure(cast.owner.email).get("/settings/two-factor/app").content.decode()
+    assert 'class="qr"' in page
+    assert "css/pages.css" in page
+
+
 def test_the_password_alone_is_not_enough_once_an_app_is_added(cast: Cast, committed: Committed) -> None:
     with committed(execute=True):  # the notice and the entry in the log follow the commit
         _, secret = with_app(cast)
