@@ -55,7 +55,7 @@
       animation: false,
       color: c.series,
       textStyle: { fontFamily: "Inter, system-ui, sans-serif", color: c.ink2, fontSize: 12 },
-      grid: { left: 8, right: 16, top: 28, bottom: 8, containLabel: true },
+      grid: { left: 8, right: 16, top: 28, bottom: 8, outerBoundsMode: "same", outerBoundsContain: "axisLabel" },
       tooltip: {
         renderMode: "richText", confine: true, backgroundColor: c.surface, borderColor: c.lineStrong, borderWidth: 1, padding: [8, 10],
         textStyle: { color: c.ink, fontSize: 12, lineHeight: 18 }, extraCssText: "",
