@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 CSS = (Path(__file__).resolve().parents[2] / "static" / "css" / "tokens.css").read_text()
-TEXT, SHAPE = 4.5, 3.0
+TEXT, SHAPE, TRACK = 4.5, 3.0, 1.5
 GROUNDS = ("ground", "surface", "surface-2")
 STATES = ("ok", "wait", "busy", "bad", "note")
-HEAT = {1: 0.12, 2: 0.22, 3: 0.34, 4: 0.46, 5: 0.90, 6: 1.0}  # shares of chart-1 in static/css/components.css
+HEAT = {1: 0.18, 2: 0.27, 3: 0.36, 4: 0.46, 5: 0.90, 6: 1.0}  # shares of chart-1 in static/css/components.css
 ON_HEAT = {"light": "#ffffff", "dark": "#06201e"}
 
 
@@ -67,6 +67,13 @@ def test_controls_and_charts_stand_out_from_their_ground(theme: str) -> None:
     pairs += [(f"chart-{number}", "surface") for number in range(1, 9)]
     pairs += [("accent-ink", ground) for ground in GROUNDS]  # the ring around what has the focus
     assert [pair for pair in pairs if ratio(*(colours[name] for name in pair)) < SHAPE] == []
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_empty_part_of_a_bar_is_seen_beside_its_card_and_its_full_part(theme: str) -> None:
+    colours = THEMES[theme]
+    assert ratio(colours["track"], colours["surface"]) >= TRACK
+    assert [name for name in ("chart-1", "bad") if ratio(colours[name], colours["track"]) < SHAPE] == []
 
 
 @pytest.mark.parametrize("theme", THEMES)
