@@ -29,6 +29,7 @@ from apps.timetable.models import Refusal, Window, WindowState
 from apps.timetable.selectors import Slot, slots_free
 
 HOUR = timedelta(hours=1)
+MICRO = timedelta(microseconds=1)
 HOUR_MICROS = 3_600_000_000
 HOURS = 24
 FREE_AHEAD = timedelta(hours=24)
@@ -156,6 +157,17 @@ class Capacity:
             sum(day.sold for day in days),
             sum(day.executed for day in days),
         )
+
+    @property
+    def unused(self) -> timedelta:
+        """The sum over the pools: what a host took beyond its reservations was not used of another pool's."""
+        return sum((load.day.unused for load in self.pools), timedelta())
+
+    @property
+    def share_unused(self) -> Fraction:
+        """The share of the sold device time that was not used."""
+        sold = self.whole.lengths["sold"]
+        return Fraction(self.unused // MICRO, sold // MICRO) if sold else Fraction(0)
 
     @property
     def free_total(self) -> timedelta:

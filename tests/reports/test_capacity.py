@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from fractions import Fraction
 
@@ -119,6 +120,15 @@ def test_the_page_has_the_day_in_plain_labels_and_figures_that_add_up(scene: Sce
     text = as_user(scene.cast.admin).get(f"/capacity?day={NOW:%Y-%m-%d}").content.decode()
     for label in ("Reserved but unused", "Unallocated", "Idle cost", "Free, next 24 hours"):
         assert label in text
+
+
+def test_what_a_host_took_beyond_its_reservation_leaves_other_pools_as_they_are(scene: Scene) -> None:
+    report = selectors.capacity(day=NOW, now=NOW)
+    idle, beyond = (Cell(NOW, available=1000, sold=100, executed=used) for used in (40, 400))
+    pools = [replace(load, cells=[cell]) for load, cell in zip(report.pools[:2], (idle, beyond), strict=True)]
+    report = replace(report, pools=pools)
+    assert report.unused == timedelta(microseconds=60)
+    assert report.share_unused == Fraction(60, 200)
 
 
 def test_time_beyond_what_was_sold_leaves_nothing_unused() -> None:

@@ -142,7 +142,8 @@ def _heat(title: str, by_pool: _ByPool) -> Heat:
         "Pool",
         [f"{hour:02d}" for hour in range(HOURS)],
         [(slug, [_share(value) for value in values]) for slug, values in by_pool],
-        "The mean over all days, by pool and hour of the day (UTC). Darker cells are busier; empty cells are 0 or unknown.",
+        "The mean over all days, by pool and hour of the day (UTC). The stronger a cell's colour, the busier the hour; "
+        "empty cells are 0 or unknown.",
     )
 
 
