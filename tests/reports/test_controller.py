@@ -241,6 +241,7 @@ def test_an_administrator_sets_limits_sees_applies_and_dismisses(
     browser = as_user(scene.cast.admin)
     place = "/capacity/controller/pools/lpu-a"
     sent = {"mode": "applies", **{name: getattr(Limits(), name) for name in Limits.__dataclass_fields__}}
+    assert "50 to 100 %" in browser.get("/capacity/controller").content.decode()  # the limits of no stored rule
     wrong = browser.post(place, {**sent, "power_least": 80, "power_most": 60})
     assert (wrong.status_code, ControllerRule.objects.count()) == (422, 0)
     assert browser.post(place, {**sent, "power_least": 60}).status_code == 302
