@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
 
 import pytest
 from django.db.models import Sum
+from django.test import Client
 from django.utils import timezone
 
+from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.dispatch.fleet import fleet_undo
 from apps.dispatch.models import JobState, Lease
@@ -80,6 +83,21 @@ def test_what_another_device_absorbs_is_neither_lost_nor_credited(scene: Scene) 
     assert (change.lost, len(change.moves)) == ([], 1)
     assert not CreditGrant.objects.exists()
     assert Window.objects.get().device.name == "lpu-a-1"
+
+
+def test_the_preview_says_what_a_failure_would_move(scene: Scene, as_user: Callable[[User], Client]) -> None:
+    browser = as_user(scene.cast.admin)
+    place = f"/fleet/devices/{Device.objects.get(name='lpu-a-0').pk}/failure"
+
+    def said() -> str:
+        return browser.get(place).content.decode()
+
+    assert "No reserved window is on this device, so nothing moves and nothing is lost." in said()
+    scene.contract((scene.program(interval=SECOND, latency=SECOND), 100))
+    assert "Windows that no other device can take over are lost" in said()
+    Device.objects.create(pool=scene.market.lpu, name="lpu-a-1", state="active")
+    assert "Every reserved window of this device moves to another device, so nothing is lost." in said()
+    assert "has failed" not in said()
 
 
 def test_a_refused_record_changes_nothing(scene: Scene) -> None:
