@@ -20,13 +20,13 @@ class CompileForm(forms.Form):
     """The form that requests a compile for each chosen processor in each chosen precision."""
 
     targets = forms.MultipleChoiceField(
-        widget=forms.CheckboxSelectMultiple,
+        widget=forms.CheckboxSelectMultiple(attrs={"class": "form-check-input"}),
         label="Processors",
         error_messages={"required": "Choose at least one processor."},
     )
     precision = forms.MultipleChoiceField(
         choices=Precision.choices,
-        widget=forms.CheckboxSelectMultiple,
+        widget=forms.CheckboxSelectMultiple(attrs={"class": "form-check-input"}),
         label="Precision",
         error_messages={"required": "Choose at least one precision."},
     )

@@ -20,7 +20,11 @@ SHOWN = 50
 class WhatIfForm(forms.Form):
     """A form for a change to the fleet, the demand or the prices."""
 
-    failed_sites = forms.MultipleChoiceField(label="Failed sites", required=False, widget=forms.CheckboxSelectMultiple)
+    failed_sites = forms.MultipleChoiceField(
+        label="Failed sites",
+        required=False,
+        widget=forms.CheckboxSelectMultiple(attrs={"class": "form-check-input"}),
+    )
     power_percent = forms.IntegerField(
         label="Power", initial=100, min_value=1, max_value=200, widget=forms.NumberInput(NUMBER)
     )
