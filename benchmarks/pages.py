@@ -112,7 +112,8 @@ def _object(route: Route, cast: Cast) -> Iterator[tuple[dict[str, Any], bool]]:
         "name": "reference/glossary" if _kind(route) == "docs" else "lpu",
     }
     values = {name: known.get(_kind(route) if name == "pk" else name) for name in route.parameters}
-    if None not in values.values():
+    needs_row = route.make is not None and not route.parameters  # of which there is one, or none yet
+    if None not in values.values() and not needs_row:
         yield values, True
         return
     with transaction.atomic():
