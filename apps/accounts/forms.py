@@ -9,6 +9,7 @@ from allauth.account.forms import (
     AddEmailForm,
     ChangePasswordForm,
     LoginForm,
+    ResetPasswordForm,
     ResetPasswordKeyForm,
     SetPasswordForm,
     SignupForm,
@@ -99,6 +100,14 @@ class PasswordSetForm(SetPasswordForm):
         super().__init__(*args, **kwargs)
         _plain(self, {"password2": "Password, again"})
         _new_password(self.fields["password1"], "Password")
+
+
+class PasswordForgottenForm(ResetPasswordForm):
+    """The form to request a link to set a new password."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _plain(self, {"email": "E-mail address"})
 
 
 class PasswordResetForm(ResetPasswordKeyForm):

@@ -12,7 +12,7 @@ from django.db import models
 from django.db.models.functions import Lower
 from django.utils import timezone
 
-from apps.accounts.roles import Role, Scope
+from apps.accounts.roles import ROLE_TEXTS, Role, Scope
 
 
 class UserManager(BaseUserManager["User"]):
@@ -114,6 +114,11 @@ class Invitation(models.Model):
 
     def __str__(self) -> str:
         return f"{self.email} {self.role}"
+
+    @property
+    def role_text(self) -> str:
+        """The role in a sentence, such as "an engineer"."""
+        return ROLE_TEXTS[Role(self.role)]
 
     def is_open(self, *, now: datetime) -> bool:
         """Return whether the invitation is unused, not revoked and not expired."""

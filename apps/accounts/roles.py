@@ -14,6 +14,15 @@ class Role(models.TextChoices):
     VIEWER = "viewer", "Viewer"
 
 
+# "has invited you to join ... as <text>"
+ROLE_TEXTS = {
+    Role.OWNER: "an owner",
+    Role.ENGINEER: "an engineer",
+    Role.BILLING: "a billing manager",
+    Role.VIEWER: "a viewer",
+}
+
+
 class Scope(models.TextChoices):
     """A scope of an API token. A token may never do more than its creator."""
 

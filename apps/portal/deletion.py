@@ -28,12 +28,12 @@ def open_business(organisation: Organisation, *, now: datetime) -> list[str]:
     commitments = Commitment.objects.filter(organisation=organisation, period__endswith__gt=now).count()
     found = {
         f"{jobs} job{_s(jobs)} not finished: wait until the work ends, or cancel it.": jobs,
-        f"{contracts} active contract{_s(contracts)}: end early, or wait for the end of the term.": contracts,
+        f"{contracts} active contract{_s(contracts)}: end {_it(contracts)} early, or wait for the end of the term.": contracts,
         f"{commitments} commitment{_s(commitments)} in force: wait for the end of the term.": commitments,
         "Some usage is not yet invoiced: issue an invoice under Invoices.": usage_open(
             organisation, until=now
         ).exists(),
-        f"{invoices} unpaid invoice{_s(invoices)}: pay before deleting.": invoices,
+        f"{invoices} unpaid invoice{_s(invoices)}: pay {_it(invoices)} before deleting.": invoices,
     }
     return [sentence for sentence, is_open in found.items() if is_open]
 
@@ -70,3 +70,7 @@ def organisation_delete(*, organisation: Organisation, principal: Principal, now
 
 def _s(count: int) -> str:
     return "" if count == 1 else "s"
+
+
+def _it(count: int) -> str:
+    return "it" if count == 1 else "them"

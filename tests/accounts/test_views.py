@@ -35,7 +35,7 @@ def test_an_invited_person_signs_up_through_the_mailed_link(cast: Cast, as_user:
     link = links_to("new@example.com")[0]
     assert link.encode() not in answer.content, "whoever invites could sign up in the invited person's name"
     client = Client()
-    assert b"Acme Vision" in client.get(link).content
+    assert b"has invited you to join Acme Vision as an engineer." in client.get(link).content
     assert client.post(link, {"name": "New", "password": PASSWORD}).status_code == 302
     assert Membership.objects.get(user__email="new@example.com").role == Role.ENGINEER
     assert client.get("/settings/organisation").context["organisation"] == cast.organisation

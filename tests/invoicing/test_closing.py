@@ -30,7 +30,7 @@ def delete(cast: Cast) -> None:
 
 def test_open_business_is_refused_in_words_and_changes_nothing(cast: Cast, as_user: AsUser) -> None:
     a_contract_of(cast)
-    with pytest.raises(Problem, match="1 active contract: end early"):
+    with pytest.raises(Problem, match="1 active contract: end it early"):
         delete(cast)
     assert Membership.objects.filter(organisation=cast.organisation).count() == 4
     assert b"1 active contract" in as_user(cast.owner).get("/settings/organisation/delete").content

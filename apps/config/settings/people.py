@@ -43,6 +43,7 @@ ACCOUNT_FORMS = {
     "signup": "apps.accounts.forms.SignUpForm",
     "change_password": "apps.accounts.forms.PasswordChangeForm",
     "set_password": "apps.accounts.forms.PasswordSetForm",
+    "reset_password": "apps.accounts.forms.PasswordForgottenForm",
     "reset_password_from_key": "apps.accounts.forms.PasswordResetForm",
     "add_email": "apps.accounts.forms.EmailChangeForm",
 }
