@@ -40,7 +40,7 @@ def mail_text(row: OutboxRow, invoice: Invoice) -> tuple[str, str]:
         subject = f"Invoice {invoice.number}: {amount}"
         lead = f"Invoice {invoice.number} for {amount} is due on {invoice.due_at:%d %B %Y}."
     how = (
-        f"{instructions.text} Reference: {instructions.reference}."
+        f"{instructions.message or instructions.text} Reference: {instructions.reference}."
         if invoice.is_waiting
         else "There is nothing to pay."
     )

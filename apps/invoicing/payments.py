@@ -20,6 +20,7 @@ class Instructions:
     text: str
     reference: str
     url: str | None = None
+    message: str = ""  # what pages and mails say instead of the text that issued PDFs contain
 
 
 class PaymentProvider(Protocol):
@@ -58,6 +59,10 @@ class BankTransfer:
             title="Pay by bank transfer",
             text=f"Transfer {amount} by {invoice.due_at:%d %B %Y} and state the invoice number as the reference.",
             reference=invoice.number,
+            message=(
+                f"Transfer {amount} by {invoice.due_at:%d %B %Y} to the bank account that the operator of this installation "
+                "has given you."
+            ),
         )
 
     def receipt_check(self, invoice: Invoice, *, amount: Decimal, reference: str) -> str:

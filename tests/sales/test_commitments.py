@@ -282,7 +282,7 @@ def test_the_page_and_the_api_enter_and_show_it(
     cast: Cast, market: Market, as_user: Callable[[User], Client], as_token: Callable[..., Client]
 ) -> None:
     client = as_user(cast.billing)
-    assert "Enter a commitment" in client.get("/commitments").content.decode()
+    assert "Make a commitment" in client.get("/commitments").content.decode()
     for kind, minimum in (("\x00", "5"), ("year", "<b>"), ("year", "1e5"), ("year", ""), ("year", "٣")):
         answer = client.post("/commitments", {"kind": kind, "minimum": minimum})
         assert answer.status_code == 422, (kind, minimum)

@@ -226,8 +226,13 @@ def metric(
 
 
 @register.inclusion_tag("components/field.html")
-def field(bound: BoundField, label: str = "", help: str = "", suffix: str = "", term: str = "") -> dict[str, Any]:
-    """{% field form.email %}: the label, control, help text and errors of a form field."""
+def field(
+    bound: BoundField, label: str = "", help: str = "", suffix: str = "", term: str = "", mark: str = "optional"
+) -> dict[str, Any]:
+    """{% field form.email %}: the label, control, help text and errors of a form field.
+
+    `mark` is written beside the label of a field that is not required.
+    """
     widget = bound.field.widget
     kind = "input"
     if isinstance(widget, CheckboxInput):
@@ -257,6 +262,7 @@ def field(bound: BoundField, label: str = "", help: str = "", suffix: str = "", 
         "kind": kind,
         "suffix": suffix,
         "term": term,
+        "mark": mark,
     }
 
 
