@@ -33,7 +33,7 @@ class JobForm(forms.Form):
         required=False,
         min_value=1,
         max_value=MOST_ITEMS,
-        help_text="The number of random test items to generate if you choose no file. Test items are billed like your own items.",
+        help_text="The number of random items to generate if you have no file. They are billed like your own items.",
         error_messages=ITEMS,
     )
     name = forms.CharField(label="Name", required=False, max_length=NAME_LENGTH)

@@ -68,7 +68,7 @@ def test_a_file_is_shown_as_a_difference_applied_and_undone(scene: Scene, browse
     browser.post("/fleet/devices/{}/state".format(Device.objects.get(name="lpu2-b-0").pk), {"state": "spare"})
     upload = SimpleUploadedFile("fleet.toml", text.encode())
     page = browser.post("/fleet/file", {"file": upload})
-    assert "1 device put in service: no reservation moves, none is lost." in page.content.decode()
+    assert "1 device put in service: no reservation moves or is lost." in page.content.decode()
     sent = {"text": page.context["text"], "digest": page.context["digest"]}
     browser.post("/fleet/apply", {**sent, "digest": "0" * 64})
     assert "Somebody changed the fleet" in said(browser)

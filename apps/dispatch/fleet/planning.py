@@ -95,7 +95,8 @@ class Plan:
             for stay in self.stays
         ]
         spares = f" Spare devices that replace failed ones: {', '.join(self.spares)}." if self.spares else ""
-        return f"{self.difference.summary()}: {moves}, {lost}.{''.join(kept)}{spares}"
+        effect = f"{moves}, {lost}" if moved or self.broken else "no reservation moves or is lost"
+        return f"{self.difference.summary()}: {effect}.{''.join(kept)}{spares}"
 
     def check(self, *, may_lose: bool = False) -> None:
         """Raises Problem(409) if any contract would lose its time. With `may_lose`, contracts may lose windows on

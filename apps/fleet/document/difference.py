@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from apps.fleet.document.model import Document, Pool, natural
 
-VERBS = {"active": "put in service", "draining": "drained", "failed": "failed", "spare": "made spare"}
+VERBS = {"active": "put in service", "draining": "drained", "failed": "failed", "spare": "set aside as spare"}
 
 
 class Change(NamedTuple):

@@ -51,7 +51,7 @@ def _described(programs: Sequence[Program]) -> Iterator[Row]:
     words: list[tuple[str, Callable[[Program], str]]] = [
         ("Processor", lambda one: one.target),
         ("Precision", lambda one: one.precision),
-        ("Lengths", lambda one: ", ".join(f"{name} = {value}" for name, value in one.dims.items()) or "fixed"),
+        ("Sizes", lambda one: ", ".join(f"{name} = {value}" for name, value in one.dims.items()) or "fixed"),
         ("Cost", lambda one: "exact" if one.exact else "bound"),
     ]
     for title, write in words:
