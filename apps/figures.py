@@ -100,6 +100,11 @@ def cycles_format(value: Number | None) -> str:
     return NOT_KNOWN if number is None else f"{count_format(number)}{NARROW_SPACE}cycles"
 
 
+def shape_format(sizes: Iterable[object], alone: str = "one number") -> str:
+    """Format a shape, such as 1 × 28 × 28; `alone` is the text for a shape without dimensions."""
+    return " × ".join(f"{size:,}" if isinstance(size, int) else str(size) for size in sizes) or alone
+
+
 def duration_format(seconds: Number | timedelta | None) -> str:
     """Format a duration in a suitable unit, such as 43.1 µs, 2.71 ms, 1.2 s or 2 h 4 min."""
     number = (

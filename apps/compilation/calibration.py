@@ -8,11 +8,13 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from apps.figures import shape_format
 
 FILE_BYTES_MAX = 64 * 2**20
 ARRAY_BYTES_MAX = 512 * 2**20
@@ -92,14 +94,10 @@ def _items(name: str, array: Array, wanted: Wanted) -> Array:
         return array
     if wanted.shape[:1] == (1,) and array.ndim == len(wanted.shape) and array.shape[1:] == wanted.shape[1:]:
         return array[:, np.newaxis]
-    needed = _written(["items", *wanted.shape])
+    needed = shape_format(["items", *wanted.shape])
     raise OtherShape(
-        f"Array {name!r} of the calibration file must have the shape {needed}; its shape is {_written(array.shape)}."
+        f"Array {name!r} of the calibration file must have the shape {needed}; its shape is {shape_format(array.shape)}."
     )
-
-
-def _written(shape: Sequence[object]) -> str:
-    return " x ".join(map(str, shape)) or "one number"
 
 
 def _typed(name: str, array: Array, wanted: Wanted) -> Array:

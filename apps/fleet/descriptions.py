@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from apps import figures
+from apps.figures import shape_format
 from compiler.isa.machine import UNIT_CLASSES
 from compiler.targets import Target
 
@@ -111,7 +112,7 @@ def _by_section(target: Target) -> dict[str, list[Figure]]:
         section, _, rest = path.partition(".")
         kind, _, reason = source.partition(":")
         word = kind.split(" ")[0]
-        text = " x ".join(map(str, value)) if isinstance(value, list) else _value(value)
+        text = shape_format(value) if isinstance(value, list) else _value(value)
         reason = reason.strip() or kind.partition(" ")[2]
         found.setdefault(section, []).append(Figure(path, _label(section, rest), text, word, reason))
     return found

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from apps.figures import shape_format
+
 Array = np.ndarray[Any, np.dtype[Any]]
 NO_ANSWER, NO_LABEL = -1, -2
 K_MAX = 100
@@ -95,7 +97,7 @@ def scores_of(output: Array, name: str) -> Array:
     """Return the output in the shape [items, classes]. Raises MetricError unless each item has one score per class."""
     sizes = [size for size in output.shape[1:] if size != 1]
     if len(sizes) != 1 or output.dtype.kind not in "iuf":
-        shape = " x ".join(str(size) for size in output.shape[1:]) or "one number"
+        shape = shape_format(output.shape[1:])
         raise MetricError(f"Output '{name}' has shape {shape} per item; this metric needs one score per class.")
     return output.reshape(len(output), -1)
 

@@ -92,7 +92,7 @@ def test_comparing_uses_the_examples_of_the_first_compile(cast: Cast) -> None:
     ("data", "says"),
     [
         (b"PK no archive", "not a .npz"),
-        (examples(image=np.zeros((2, 3, 3), np.float32)), "must have the shape items x 1 x 1 x 8 x 8"),
+        (examples(image=np.zeros((2, 3, 3), np.float32)), "must have the shape items × 1 × 1 × 8 × 8"),
         (examples(picture=np.zeros((2, 1, 8, 8), np.float32)), "no array 'image'"),
         (examples(image=np.full((2, 1, 8, 8), np.nan, np.float64)), "NaN, infinite or too large"),
     ],

@@ -67,5 +67,5 @@ def test_each_length_runs_on_its_own_program_and_the_host_agrees(present: Scene,
 
 def test_a_length_that_was_not_compiled_is_refused_with_those_that_were(present: Scene, buckets: list[Program]) -> None:
     contract = present.contract(*((program, 10) for program in buckets))
-    with pytest.raises(Problem, match=r"1 x 1 x 8 x 8.*2 x 1 x 8 x 8.*4 x 1 x 8 x 8"):
+    with pytest.raises(Problem, match=r"1 × 1 × 8 × 8.*2 × 1 × 8 × 8.*4 × 1 × 8 × 8"):
         submit(present, contract, 3, 2)

@@ -75,7 +75,7 @@ def test_the_bucket_whose_shape_the_inputs_have_runs_the_job(scene: Scene) -> No
     contract = scene.contract(*((program, 50) for program in buckets))
     job = scene.job(contract, 5, shape=(1, 64))
     assert job.stages.get().program == buckets[1]
-    with pytest.raises(Problem, match=r"1 x 16.*1 x 64.*1 x 128"):
+    with pytest.raises(Problem, match=r"1 × 16.*1 × 64.*1 × 128"):
         scene.job(contract, 5, shape=(1, 32))
 
 

@@ -41,7 +41,7 @@ def test_without_a_contract_the_pages_say_what_is_needed(browser: Client) -> Non
 
 def test_a_file_is_submitted_and_its_job_watched_to_its_end(present: Scene, browser: Client) -> None:
     contract = present.contract((present.program(name="eye"), 50))
-    assert "&#x27;x&#x27; (float32, 1 x 4)" in browser.get(f"/jobs/new?contract={contract.pk}").content.decode()
+    assert "&#x27;x&#x27; (float32, 1 × 4)" in browser.get(f"/jobs/new?contract={contract.pk}").content.decode()
     file = SimpleUploadedFile("inputs.npz", arrays_pack({"x": np.ones((5, 4), "float32")}))
     response = browser.post("/jobs/new", {"contract": str(contract.pk), "inputs": file})
     job = Job.objects.get()

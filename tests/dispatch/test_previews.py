@@ -205,7 +205,7 @@ def test_the_page_previews_the_item_that_the_address_names(present: Scene, brows
     job = finished(present, y=scores)
     page = browser.get(f"/jobs/{job.pk}?item=2").content.decode()
     assert "Class 2" in page.split("Class 0")[0], "the highest class comes first"
-    assert "3 x 3" in page
+    assert "3 × 3" in page
     assert "?item=1#outputs" in page
     assert "?item=3" not in page
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from apps.dispatch.previews.arrays import NpzFile, StoredArray
 from apps.dispatch.previews.numbers import number_text
+from apps.figures import shape_format
 
 READ_BYTES_MAX = 16 << 20  # of all arrays of a file together
 
@@ -30,8 +31,8 @@ class Summary:
 
     @property
     def shape_text(self) -> str:
-        """The shape as text, such as "300 x 10"."""
-        return " x ".join(f"{size:,}" for size in self.shape) or "one number"
+        """The shape as text, such as "300 × 10"."""
+        return shape_format(self.shape)
 
     @property
     def is_partial(self) -> bool:

@@ -37,6 +37,7 @@ register.filter("count", figures.count_format)
 register.filter("short", figures.short_format)
 register.filter("cycles", figures.cycles_format)
 register.filter("duration", figures.duration_format)
+register.filter("shape", figures.shape_format)
 register.filter("energy", figures.energy_format)
 
 register.simple_tag(copying.copy)

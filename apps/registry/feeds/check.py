@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from apps.figures import shape_format
+
 Array = np.ndarray[Any, np.dtype[Any]]
 ITEMS_MAX = 1_000_000
 BYTES_MAX = 64 * 1024 * 1024  # of a job's arrays, as they are sent and in the program's own types
@@ -31,8 +33,7 @@ class TensorType:
     shape: tuple[int, ...]
 
     def __str__(self) -> str:
-        sizes = " x ".join(str(size) for size in self.shape) or "one number"
-        return f"'{self.name}' ({self.dtype}, {sizes})"
+        return f"'{self.name}' ({self.dtype}, {shape_format(self.shape)})"
 
 
 def items_check(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> dict[str, Array]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
 
+from apps.figures import shape_format
 from apps.registry.inspection.findings import Finding
 
 TENSOR_BYTES_MAX = 2**31
@@ -86,7 +87,7 @@ def tensor_sizes(model: ModelProto) -> Iterator[Finding]:
         if tensor.data_location == TensorProto.EXTERNAL or tensor.external_data:
             continue
         claimed = _claimed_bytes(tensor)
-        shape = " x ".join(map(str, tensor.dims)) or "scalar"
+        shape = shape_format(tensor.dims, "scalar")
         if claimed is None:
             yield Finding(
                 "bad-weights",
