@@ -26,6 +26,7 @@ __all__ = [
     "caps_of",
     "chain_verify",
     "day_roots",
+    "executions_of",
     "hold_of",
     "month_of",
     "moved",
@@ -166,6 +167,11 @@ def hold_of(contract_id: UUID) -> Hold | None:
 def executions_sum() -> Sum:
     """Return an aggregate that sums the executions of usage rows. Rows that name no program are not counted."""
     return Sum("quantity", filter=~Q(program_digest="") & Q(billed_operations__gt=0), default=0)
+
+
+def executions_of(row: UsageRow) -> int:
+    """Return the executions of one usage row, as `executions_sum` counts them."""
+    return row.quantity if row.program_digest and row.billed_operations > 0 else 0
 
 
 def usage_of(contract_id: UUID) -> QuerySet[UsageRow]:

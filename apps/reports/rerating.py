@@ -13,7 +13,7 @@ from django.db.models import QuerySet
 from apps.accounts.models import Organisation, User
 from apps.accounts.turns import turn
 from apps.ledger.models import UsageRow
-from apps.ledger.selectors import month_of
+from apps.ledger.selectors import executions_of, month_of
 from apps.pricing.models import PriceBook
 from apps.pricing.rating import NotPriced, Rating, RatingError, book_from_json, decimal_text, exact_sum, rate
 from apps.pricing.rating.book import PriceBookDocument
@@ -61,7 +61,7 @@ class _Sum:
     unpriced: int = 0
 
     def add(self, row: UsageRow, other: Decimal | None) -> None:
-        self.executions += row.quantity
+        self.executions += executions_of(row)
         self.amount = exact_sum([self.amount, row.amount])
         if other is None:
             self.unpriced += 1

@@ -23,6 +23,7 @@ from apps.ledger.models import AccountKind, Entry, Hold, HoldState, UsageRow
 from apps.ledger.services import holds_expire_due
 from apps.pricing.rating import digest_of
 from apps.pricing.selectors import document_of
+from apps.reports.rerating import parts_of, rerating_request, rerating_run
 from apps.sales.amendments import rest_of
 from apps.sales.differences import differences_named
 from apps.sales.exports import quote_json, quote_pdf
@@ -134,6 +135,18 @@ def test_whatever_is_used_it_comes_to_the_minimum(cast: Cast, market: Market, us
     assert invoice.net == Decimal(10)
     assert verify(json.loads(invoice_json(invoice)), models=[], books=[document_of(market.book)]).checked
     assert reconcile_all(cast.organisation).differences == []
+
+
+def test_a_rerating_does_not_count_it_as_an_execution(cast: Cast, market: Market) -> None:
+    program, quote = _tiny(cast, market)
+    contract = _accepted(cast, quote)
+    run(contract, program, 250_000)
+    contract_end(contract_id=contract.id, organisation=cast.organisation, actor=cast.owner, now=SOON)
+    last = UsageRow.objects.latest("created_at").created_at
+    asked = rerating_request(book=market.book, month=last, asked_by=None, now=last + timedelta(days=1))
+    parts = parts_of(rerating_run(pk=asked.pk, now=last))
+    assert asked.rows_total == 2
+    assert all(part.executions == 250_000 for group in parts.values() for part in group)
 
 
 def test_a_contract_above_it_never_hears_of_it(cast: Cast, market: Market) -> None:
