@@ -207,13 +207,15 @@ def sentence(one: BreakEven, other: str) -> str:
         )
     first = one.ranges[0]
     if first.last >= one.searched:
-        begins = "At every volume" if first.first == 1 else f"From {figures.count_format(first.first)} items per month"
-        return f"{begins} at most as expensive as {other}."
-    least = "Up" if first.first == 1 else f"From {figures.count_format(first.first)}"
-    later = f", and again from {figures.count_format(one.ranges[1].first)}" if len(one.ranges) > 1 else ""
+        where = "at every volume" if first.first == 1 else f"from {figures.count_format(first.first)} items per month"
+        return f"No more expensive than {other} {where}."
+    later = f"from {figures.count_format(one.ranges[1].first)} items per month" if len(one.ranges) > 1 else ""
     if first.first == first.last:
+        later = f", and no more expensive {later}" if later else ""
         return f"More expensive than {other}, except at {figures.count_format(first.first)} items per month{later}."
-    return f"{least} to {figures.count_format(first.last)} items per month at most as expensive as {other}{later}."
+    least = "" if first.first == 1 else f"from {figures.count_format(first.first)} "
+    where = f"{least}{'to' if least else 'up to'} {figures.count_format(first.last)} items per month"
+    return f"No more expensive than {other} {where}{f', and again {later}' if later else ''}."
 
 
 def _volume_row(group: Group, volume: int, items: int, labels: dict[str, str]) -> dict[str, Any]:

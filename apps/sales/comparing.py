@@ -46,7 +46,10 @@ class Cell:
     def change_text(self) -> str:
         if self.change is None or self.change == 0:
             return ""
-        return f"{'+' if self.change > 0 else '-'}{percent_format(abs(self.change))}"
+        text, more = percent_format(abs(self.change)), self.change > 0
+        if text[0] in "<>":  # a sign before it would read as an arrow
+            return f"{'over' if text[0] == '>' else 'under'} {text[1:].strip()} {'more' if more else 'less'}"
+        return f"{'+' if more else '-'}{text}"
 
     @property
     def tone(self) -> str:

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.accounts.roles import Scope
-from apps.sales.comparing import Row, compare
+from apps.sales.comparing import Cell, Row, compare
 from apps.sales.models import Quote
 from apps.sales.services import Quota, QuoteLine, quote_create
 from tests.cast import Cast
@@ -89,6 +89,19 @@ def test_page_and_files_show_the_same(
     assert answer == client.get(f"/quotes/compare?{query}&format=json").json()
     assert answer["baseline"] == str(quotes[0].pk)
     assert next(row for row in answer["rows"] if row["name"] == "net")["changes"] == ["0", "-1/4", "0"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (Fraction(-9999, 10_000), "over 99.9\u202f% less"),
+        (Fraction(9999, 10_000), "over 99.9\u202f% more"),
+        (Fraction(-1, 10_000), "under 0.1\u202f% less"),
+        (Fraction(1, 2), "+50.0\u202f%"),
+    ],
+)
+def test_a_change_with_no_exact_figure_is_said_in_words(change: Fraction, said: str) -> None:
+    assert Cell(text="", value="", differs=True, change=change).change_text == said
 
 
 def test_a_strangers_quote_is_not_there_and_nonsense_is_answered(
