@@ -15,15 +15,18 @@
   // five steps of tint; the number stands in the node too, so colour is never alone
   function step(permille) { return permille >= 200 ? 4 : permille >= 100 ? 3 : permille >= 40 ? 2 : permille >= 10 ? 1 : 0; }
 
-  function percent(permille) { return permille === 0 ? "< 0.1 %" : (permille / 10).toFixed(1) + " %"; }
+  function percent(node) {
+    if (!node.cycles) return "0 %";
+    return node.permille === 0 ? "< 0.1 %" : (node.permille / 10).toFixed(1) + " %";
+  }
 
   function drawNode(place, node, parent) {
     const group = make("g", { class: "graph-node graph-heat-" + step(node.permille), transform: "translate(" + place.x + "," + place.y + ")", tabindex: "0", role: "link" }, parent);
-    make("title", {}, group).textContent = node.label + ": " + node.note + ", " + percent(node.permille) + " of the cycles";
+    make("title", {}, group).textContent = node.label + ": " + node.note + ", " + percent(node) + " of the cycles";
     make("rect", { width: place.width, height: place.height, rx: 5 }, group);
     make("text", { x: 10, y: 18, class: "graph-label" }, group).textContent = clipped(node.label, 24);
     make("text", { x: 10, y: 34, class: "graph-note" }, group).textContent = clipped(node.note, 22);
-    make("text", { x: place.width - 10, y: 34, class: "graph-share", "text-anchor": "end" }, group).textContent = percent(node.permille);
+    make("text", { x: place.width - 10, y: 34, class: "graph-share", "text-anchor": "end" }, group).textContent = percent(node);
     const open = function () { window.taktReport.goTo(node.rows[0]); };
     group.addEventListener("click", open);
     group.addEventListener("keydown", function (event) { if (event.key === "Enter") open(); });

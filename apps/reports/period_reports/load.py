@@ -153,7 +153,7 @@ def _share(value: Value) -> Fraction | None:
 
 def _per_cent(value: Value) -> float | None:
     share = _share(value)
-    return None if share is None else round(float(share * 100), 3)
+    return None if share is None else float(f"{float(share * 100):.4g}")
 
 
 def _rates(pool: Pool) -> _Rates:
