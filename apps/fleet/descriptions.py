@@ -34,7 +34,7 @@ WORDS = {
     "write_ports": "lines written per cycle",
     "instances": "how many",
     "latency": "cycles to the first result",
-    "tile": "most elements of one instruction",
+    "tile": "maximum elements per instruction",
     "bytes_per_cycle": "bytes per cycle",
     "slots": "sets of weights held",
     "accumulator_rows": "rows of sums held",

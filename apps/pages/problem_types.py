@@ -6,6 +6,9 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
 from apps.pages.documents import documents
 
 GUIDE = "reference/problems"
@@ -24,6 +27,22 @@ class ProblemType:
     @property
     def title(self) -> str:
         return self.code.replace("-", " ").capitalize()
+
+    @property
+    def meaning_html(self) -> SafeString:
+        return _code_spans(self.meaning)
+
+    @property
+    def remedy_html(self) -> SafeString:
+        return _code_spans(self.remedy)
+
+
+def _code_spans(text: str) -> SafeString:
+    # what stands between backticks is code
+    parts = enumerate(text.split("`"))
+    return format_html_join(
+        "", "{}", ((format_html("<code>{}</code>", part) if place % 2 else part,) for place, part in parts)
+    )
 
 
 @lru_cache(maxsize=1)

@@ -10,6 +10,7 @@ from django.core.files.base import File as DjangoFile
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.template.defaultfilters import pluralize
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 from ninja import Field, File, Router, Schema
@@ -286,7 +287,9 @@ def _row(one: dict[str, Any]) -> dict[str, Any]:
 def change_sentences(what_if: WhatIf) -> list[str]:
     """Describe the change in short sentences."""
     change = Change(**what_if.change)
-    found = [f"{pool}: {count:+,} devices." for pool, count in sorted(change.devices.items()) if count]
+    found = [
+        f"{pool}: {count:+,} device{pluralize(abs(count))}." for pool, count in sorted(change.devices.items()) if count
+    ]
     found += [f"Site {site} fails." for site in change.failed_sites]
     if change.power_percent != 100:
         found.append(f"Power {change.power_percent} %.")

@@ -61,7 +61,7 @@ def test_a_price_is_edited_reviewed_and_published(admin: Client) -> None:
         rerating_run(pk=asked.pk, now=timezone.now())
     page = unescape(admin.get(place(draft, "review")).content.decode())
     assert "Price of a tera-operation, lpu, float32" in page
-    assert "By this book" in page
+    assert "At this book's prices" in page
     assert PriceBook.objects.count() == 1
 
     sent = {"revision": draft.revision, "effective_from": start_text(), "action": "publish"}
