@@ -248,7 +248,12 @@ def _late(
     row: dict[str, Any], classes: tuple[ClassDerivation, ...], base: dict[str, Any]
 ) -> tuple[tuple[Given, ...], Computed]:
     given = tuple(
-        Given(base["classes"][name]["title"], Fraction(one["value"]) / 60, "hours", one["source"])
+        Given(
+            base["classes"][name]["title"],
+            Fraction(one["value"]) / 60,
+            "hour" if one["value"] == 60 else "hours",
+            one["source"],
+        )
         for name, one in row["notice_minutes"].items()
     )
     least = min(classes, key=lambda one: one.expected_use)

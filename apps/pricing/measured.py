@@ -59,8 +59,8 @@ def measured_price(found: Derivation, record: dict[str, Any]) -> Measured:
 def _given(record: dict[str, Any]) -> tuple[Given, ...]:
     source = f"measured on {record['measured_on']} by {record['command']} on {record['hardware']}"
     quiet = (
-        f"others took up to {record['others_percent']} % of the {record['processors']} processors meanwhile, in the quietest of "
-        f"{record['rounds']} rounds"
+        f"other processes used at most {record['others_percent']} % of the {record['processors']} processors during the quietest "
+        f"of {record['rounds']} rounds"
     )
     return (
         Given("Operations per image", Fraction(record["operations"]), "", "counted: the compiled program"),

@@ -53,7 +53,7 @@ def test_a_measurement_changes_no_book_and_is_told_beside_it() -> None:
 def test_everybody_may_read_what_was_measured_when_and_how(client: Client) -> None:
     page, measured = " ".join(client.get("/prices/derivation").content.decode().split()), host_measured()
     assert f"measured on {_record()['measured_on']} by python -m benchmarks.host --record on" in page
-    assert f"others took up to {_record()['others_percent']} % of the" in page
+    assert f"other processes used at most {_record()['others_percent']} % of the" in page
     for price in (measured.price, measured.stated):
         said, per = unit_price_format(text(price.price), "EUR", thing="tera-operation")
         assert f"{said} {per}".replace(NARROW_SPACE, " ") in page
