@@ -98,6 +98,7 @@
     const names = categoryAxis(c, data.categories, data.horizontal ? { inverse: true, axisLabel: { color: c.ink2, width: 150, overflow: "truncate" } } : {});
     option.xAxis = data.horizontal ? values : names;
     option.yAxis = data.horizontal ? names : values;
+    if (data.horizontal) option.grid.right = 44; // half of the last label lies beyond the axis
     option.tooltip.trigger = "axis";
     option.tooltip.axisPointer = { type: "shadow", shadowStyle: { color: c.surface2, opacity: 0.6 } };
     option.tooltip.valueFormatter = function (value) { return inUnit(value, data.unit); };
