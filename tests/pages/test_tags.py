@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from apps.pages.templatetags import takt
 from apps.sales.templatetags import sales
 
@@ -50,3 +52,9 @@ def test_a_snippet_escapes_its_text_and_lists_stand_line_by_line() -> None:
 def test_nothing_to_copy_has_no_button() -> None:
     assert "<button" not in takt.copying.digest(None)
     assert "<button" not in takt.copying.identifier(None)
+
+
+def test_a_bar_beyond_its_limit_has_the_colour_of_a_warning() -> None:
+    assert "share-bar-over" in takt.bar(Fraction(3), limit=True)
+    assert "share-bar-over" not in takt.bar(Fraction(1), limit=True)
+    assert "share-bar-over" not in takt.bar(Fraction(3)), "no limit: a minimum that is exceeded is no fault"

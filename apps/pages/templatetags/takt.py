@@ -146,14 +146,17 @@ def badge(kind: str, label: str = "") -> SafeString:
 
 
 @register.simple_tag
-def bar(share: figures.Number | None, label: str = "") -> SafeString:
-    """{% bar row.share %}: a thin bar for a share from 0 to 1. Show the number next to the bar."""
+def bar(share: figures.Number | None, label: str = "", *, limit: bool = False) -> SafeString:
+    """{% bar row.share %}: a thin bar for a share from 0 to 1. Show the number next to the bar. `limit=True` gives the
+    bar the colour of a warning above 1.
+    """
     number = figures.fraction(share) or Fraction(0)
     width = figures.fixed(min(max(number, Fraction(0)), Fraction(1)) * 100, 2)
     return format_html(
-        '<svg class="share-bar" aria-hidden="true" focusable="false" preserveAspectRatio="none" viewBox="0 0 100 6">'
+        '<svg class="share-bar{}" aria-hidden="true" focusable="false" preserveAspectRatio="none" viewBox="0 0 100 6">'
         '<rect class="share-bar-rest" width="100" height="6"/><rect class="share-bar-part" width="{}" height="6"/>'
         "<title>{}</title></svg>",
+        " share-bar-over" if limit and number > 1 else "",
         width,
         label or f"{width} %",
     )
