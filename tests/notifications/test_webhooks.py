@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import http.server
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -196,6 +197,17 @@ def test_no_message_goes_to_a_private_address(host: str) -> None:
         address_of(host, 443)
     if ":" not in host:
         assert "not a public address" in post(f"https://{host}/", body=b"", headers={}).error
+
+
+def test_a_failure_is_a_sentence_without_names_of_classes(settings: SettingsWrapper) -> None:
+    settings.WEBHOOK_PRIVATE_ADDRESSES = True
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    assert post(f"http://127.0.0.1:{port}/", body=b"", headers={}).error == "The receiver refused the connection."
+    unknown = post("https://no-such-host.invalid/", body=b"", headers={}).error
+    assert unknown.startswith("The host name no-such-host.invalid ")
+    assert "Errno" not in unknown
 
 
 @pytest.mark.django_db

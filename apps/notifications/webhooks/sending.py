@@ -99,13 +99,15 @@ def _lookup(host: str, port: int) -> list[str]:
             rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
             addresses.set_result([str(row[4][0]) for row in rows])
         except (OSError, UnicodeError) as error:
-            addresses.set_exception(OSError(f"{host} cannot be resolved: {error}"))
+            refused = OSError(f"The host name {host} cannot be resolved.")
+            refused.__cause__ = error
+            addresses.set_exception(refused)
 
     threading.Thread(target=resolve, daemon=True).start()
     try:
         return addresses.result(timeout=LOOKUP_SECONDS)
     except TimeoutError:
-        raise OSError(f"{host} cannot be resolved: no answer within {LOOKUP_SECONDS:.0f} seconds") from None
+        raise OSError(f"The host name {host} was not resolved within {LOOKUP_SECONDS:.0f} seconds.") from None
 
 
 def post(url: str, *, body: bytes, headers: dict[str, str]) -> Response:
@@ -121,7 +123,24 @@ def post(url: str, *, body: bytes, headers: dict[str, str]) -> Response:
     except (Refused, OSError, http.client.HTTPException, ValueError) as error:
         if is_late.is_set():
             return Response(None, "", _LATE.format(settings.WEBHOOK_SECONDS))
-        return Response(None, "", f"{type(error).__name__}: {error}"[:300])
+        return Response(None, "", failure_text(error)[:300])
+
+
+def failure_text(error: Exception) -> str:
+    """Return a sentence that says why no response was received."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"The receiver's certificate is not valid: {error.verify_message}."
+    if isinstance(error, ssl.SSLError):
+        return f"The TLS connection failed: {error.reason}."
+    if isinstance(error, ConnectionRefusedError):
+        return "The receiver refused the connection."
+    if isinstance(error, ConnectionError):
+        return "The receiver closed the connection without a response."
+    if isinstance(error, http.client.HTTPException):
+        return "The receiver's answer is not HTTP."
+    if isinstance(error, OSError) and error.strerror:
+        return f"The connection failed: {error.strerror}."
+    return str(error)
 
 
 def _post(parts: SplitResult, body: bytes, headers: dict[str, str], is_late: threading.Event) -> Response:

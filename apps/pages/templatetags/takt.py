@@ -29,7 +29,7 @@ from apps.pages import badges, copying, definitions, navigation
 from apps.pages import saved_filters as filters
 
 register = template.Library()
-LONG_VALUE, LONGER_VALUE = 13, 18  # characters; longer figures are set smaller rather than broken
+LONG_VALUE, LONGER_VALUE, LONG_WORD = 13, 18, 18  # characters; longer figures are set smaller rather than broken
 _numbers = count(1)  # an id for each popover of a page
 
 register.filter("bytes", figures.bytes_format)
@@ -223,8 +223,10 @@ def metric(
     """
     values = {"label": label, "value": value, "kind": kind, "note": note, "term": term, "url": url, "exact": exact}
     length = len(strip_tags(str(value)))
+    longest = max(map(len, strip_tags(str(note)).split()), default=0)
     return {
         **values,
+        "note_size": "metric-note-long" if longest > LONG_WORD else "",
         "size": " metric-longer" if length > LONGER_VALUE else " metric-long" if length > LONG_VALUE else "",
     }
 
