@@ -230,9 +230,9 @@ class ClassesForm(SectionForm):
     def _late_check(self, name: str, values: dict[str, Any]) -> None:
         notice, share = values.get(f"notice_minutes-{name}"), values.get(f"share-{name}")
         if notice is not None and share == "" and f"share-{name}" not in self.errors:
-            self.add_error(f"share-{name}", "Enter the share of the price, or clear the notice.")
+            self.add_error(f"share-{name}", "Enter the share of the price, or leave the notice period empty.")
         if share and notice is None and f"notice_minutes-{name}" not in self.errors:
-            self.add_error(f"notice_minutes-{name}", "Enter the notice in minutes, or clear the share.")
+            self.add_error(f"notice_minutes-{name}", "Enter the notice period in minutes, or leave the share empty.")
 
     def written(self) -> Document:
         classes = {

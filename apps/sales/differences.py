@@ -90,7 +90,9 @@ def _minimum(contract: Contract, usage: ContractUsage, amount: Decimal) -> dict[
     if contract.state == ContractState.ACTIVE:
         sentence = "The contract minimum is settled when the contract closes."
     elif usage.minimum:
-        sentence = "Less was used than quoted, so the shortfall of the contract minimum is larger."
+        sentence = (
+            "Less was used than quoted, so usage falls further short of the contract minimum than the quote assumed."
+        )
     else:
         sentence = "The contract minimum was reached, or its hold had expired before the contract closed."
     return {

@@ -224,7 +224,7 @@ def _newer_lock(contracts: list[UUID]) -> None:
 
 
 def _in_use(slugs: Collection[str], now: datetime) -> set[UUID]:
-    """Lock the leases of the pools' windows. Return the windows with a lease that another transaction has locked."""
+    """Lock the leases of the pools' windows without waiting. Return the windows with a lease that another transaction locks."""
     live = Lease.objects.filter(window__in=_windows(slugs, now), state__in=LIVE).order_by()
     locked = set(live.select_for_update(skip_locked=True, of=("self",), no_key=True).values_list("pk", flat=True))
     return {window for pk, window in live.values_list("pk", "window_id") if pk not in locked}

@@ -11,8 +11,8 @@ from fractions import Fraction
 class Stream:
     """Consecutive executions of one program, in seconds of device time.
 
-    `each`: the time between two executions. `first`: the extra time of the first execution. `load`: the time to load
-    the program.
+    `each`: the time from the start of one execution to the start of the next. `first`: the extra time of the first
+    execution. `load`: the time to load the program.
     """
 
     executions: int
