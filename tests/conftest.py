@@ -70,6 +70,8 @@ def share_cast(items: list[pytest.Function]) -> None:
     """Have the tests of a file share one cast if each that uses the database asks for it and none commits or is a class of
     Django's, which closes the connection in the end."""
     using = [one for one in items if one.get_closest_marker("django_db") or DATABASE & set(one.fixturenames)]
+    if any(one.get_closest_marker("alone") for one in items):
+        return
     if any(one.cls and issubclass(one.cls, TransactionTestCase) for one in items) or any(map(commits, using)):
         return
     if len(using) > 1 and all("cast" in one.fixturenames for one in using):

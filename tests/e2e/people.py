@@ -74,7 +74,7 @@ def new_password(visit: Watched, email: str) -> None:
     page = visit.page
     visit.open("/sign-in")
     page.get_by_role("link", name="Forgot your password?").click()
-    page.get_by_label("Email").fill(email)
+    page.get_by_label("E-mail address").fill(email)
     page.get_by_role("button", name="Send the link").click()
     expect(page.get_by_role("heading", name="Check your mail")).to_be_visible()
     walk.follow_mail(page, email, "Set a new password")

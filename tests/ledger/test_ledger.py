@@ -21,7 +21,7 @@ from bin.services import APPLICATION_ROLE
 from tests.cast import Cast
 from tests.ledger.money import COUNTS, NOW, balance, held, rating, used
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.alone]  # constraints are set to be checked at once
 
 
 def _refused(sql: str, *values: object) -> str:

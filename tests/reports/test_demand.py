@@ -126,7 +126,7 @@ def test_the_difference_of_a_lost_device_and_twice_the_demand(market: Market, ca
     assert after["headroom"]["middle"] is not None
     assert after["waits"]["p95"] > before["waits"]["p95"]
     text = as_user(cast.admin).get(f"/capacity/what-if/{asked.pk}").content.decode()
-    assert "lpu-a: -1 devices. Power 50 %. Demand × 2." in text
+    assert "lpu-a: -1 device. Power 50 %. Demand × 2." in text
 
 
 def test_a_failed_site_leaves_no_device_and_serves_nobody(market: Market, cast: Cast) -> None:
