@@ -116,8 +116,8 @@ def shared(
 ) -> Iterator[Path]:
     """A transaction around the tests of a file, and the folder of its artefacts.
 
-    What a fixture of the file makes within it is there for each of its tests as it was made: a test changes rows in a savepoint
-    and artefacts in a copy, and gets a copy of the objects. No test of such a file may commit.
+    Every test of the file finds the rows that a module's fixture made: it works in a savepoint, on a copy of the artefacts
+    and on copies of the objects. No test of such a file may commit.
     """
     folder = tmp_path_factory.mktemp("shared")
     around = transaction.atomic()

@@ -22,7 +22,7 @@ from apps.compilation.models import CompileJob, Program
 from apps.fleet.seed import fleet_seed
 from apps.registry.selectors import modelversion_bytes
 from tests.cast import Cast
-from tests.compilation.helpers import NOW, Clock, ask, compiled, run_remembered, sample_of
+from tests.compilation.helpers import NOW, Clock, ask, compiled, run, run_remembered, sample_of
 
 AsUser = Callable[[User], Client]
 IMAGE = Wanted("float32", (1, 1, 8, 8))
@@ -65,7 +65,7 @@ def test_the_ranges_alone_give_the_same_bytes(cast: Cast) -> None:
 def test_other_examples_make_another_program_and_the_same_ones_the_same(cast: Cast) -> None:
     version = sample_of(cast, "digits-small")
     made = [
-        run_remembered(ask(cast, version, precision="int8", calibration=data))
+        run(ask(cast, version, precision="int8", calibration=data))
         for data in (examples(2), examples(2), examples(3), None)
     ]
     programs = [job.program_ids[0] for job in made]

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def scene(cast: Cast) -> Scene:
-    """Begins with a month, so that all of its device time lies within it."""
+    """The scene at the start of a month, so that all device time falls in that month."""
     start, _ = month_of(timezone.now())
     return Scene(open_market(devices=2), cast, start)
 

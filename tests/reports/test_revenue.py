@@ -41,8 +41,7 @@ LATER = timedelta(days=40)  # after the month in which anything ran
 
 @pytest.fixture(scope="module")
 def worked(shared_cast: Cast) -> Scene:
-    """Twenty executions of each of two classes, in a scene that begins with a month, so that all of its device time lies
-    within it."""
+    """Twenty executions of each of two classes at the start of a month, so that all device time falls in that month."""
     start, _ = month_of(timezone.now())
     scene = Scene(open_market(devices=2), shared_cast, start)
     program = scene.program(interval=SECOND, latency=SECOND)
