@@ -48,6 +48,7 @@ def _command(name: str) -> Callable[[list[str]], int]:
         "typecheck": lambda _: typecheck(),
         "rooms": lambda _: _call([sys.executable, "-m", "bin.rooms"]),
         "test": test,
+        "test-all": lambda _: test_all(),
         "screens": lambda rest: _call([sys.executable, "-m", "tests.screens", *rest]),
         "backup": lambda rest: _backup_or_restore("backup", rest),
         "restore": lambda rest: _backup_or_restore("restore", rest),
@@ -174,9 +175,18 @@ def lint() -> int:
 
 
 def test(arguments: Sequence[str]) -> int:
-    """Run everything that continuous integration checks; with arguments only pytest, with them."""
+    """Run what continuous integration checks for every change; with arguments only pytest, with them."""
     if arguments:
         return _call([sys.executable, "-m", "pytest", *arguments])
+    return _spread("-m", "not thorough")
+
+
+def test_all() -> int:
+    """Run every test, random ones with all their examples (tests/tiers.py)."""
+    return _spread(env={**os.environ, "TAKT_TESTS": "whole"})
+
+
+def _spread(*arguments: str, env: dict[str, str] | None = None) -> int:
     from bin import chromium
 
     problem = chromium.ensure()
@@ -186,7 +196,7 @@ def test(arguments: Sequence[str]) -> int:
     # The checks of `lint` are tests too (tests/config/test_lint.py). Files are begun in the order of tests/conftest.py. Three
     # workers for two cores: some tests wait, for a browser, a server or a clock.
     spread = ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"]
-    return _call([sys.executable, "-m", "pytest", *spread, "--durations", "40"])
+    return _call([sys.executable, "-m", "pytest", *spread, "--durations", "40", *arguments], env)
 
 
 def _call(command: Sequence[str | Path], env: dict[str, str] | None = None) -> int:

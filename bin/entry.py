@@ -12,7 +12,8 @@ ROOT = Path(__file__).resolve().parent.parent
 ALONE = {
     "run": "start PostgreSQL, Valkey, web, workers and the scheduler; Ctrl-C ends all",
     "dev": "the same, and restart web and workers when their code changes",
-    "test": "run every check: lint, types, contracts, migrations, tests",
+    "test": "run the checks of every change: lint, types, contracts, migrations, tests",
+    "test-all": "run them and the thorough tests, random ones with all their examples: before a release",
     "format": "sort imports and format all Python code",
     "lint": "check style, types, complexity, import contracts and migrations",
     "typecheck": "check types alone (mypy)",

@@ -78,7 +78,7 @@ def check_finished_and_billed_once(scene: Scene, job: Job) -> None:
     assert exact_sum(UsageRow.objects.values_list("amount", flat=True)) == job.contract.net
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_job_whose_worker_is_killed_is_finished_after_a_restart_once_and_billed_once(
     present: Scene, fleet: Fleet, celery_worker: Crew
 ) -> None:
@@ -98,7 +98,7 @@ def test_a_job_whose_worker_is_killed_is_finished_after_a_restart_once_and_bille
             present.finish(lease, epoch=1)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_worker_that_was_thought_dead_and_comes_back_changes_nothing(
     present: Scene, fleet: Fleet, celery_worker: Crew
 ) -> None:
@@ -120,7 +120,7 @@ def test_a_worker_that_was_thought_dead_and_comes_back_changes_nothing(
     assert (held[0].epoch, held[0].host) == (2, "other")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_hosts_in_folders_and_networks_of_their_own_share_the_leases_of_a_pool(
     present: Scene, fleet: Fleet, celery_worker: Crew, tmp_path: Path
 ) -> None:

@@ -53,7 +53,7 @@ def test_processes_that_die_everywhere_lose_nothing_and_charge_nothing_twice(wor
     assert differences(works) == []
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.django_db(transaction=True)
 def test_a_worker_that_dies_loses_nothing_and_charges_nothing_twice(
     transactional_db: None, cast: Cast, celery_worker: Crew, tmp_path: Path

@@ -79,7 +79,7 @@ def heard() -> Iterator[tuple[str, threading.Event]]:
     server.server_close()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_four_receivers_that_never_answer_delay_no_other_customers_message_and_job(
     present: Scene, celery_worker: Crew, silent: Silent, heard: tuple[str, threading.Event], settings: SettingsWrapper
 ) -> None:
