@@ -78,7 +78,6 @@ def check_finished_and_billed_once(scene: Scene, job: Job) -> None:
     assert exact_sum(UsageRow.objects.values_list("amount", flat=True)) == job.contract.net
 
 
-@pytest.mark.thorough
 def test_a_job_whose_worker_is_killed_is_finished_after_a_restart_once_and_billed_once(
     present: Scene, fleet: Fleet, celery_worker: Crew
 ) -> None:

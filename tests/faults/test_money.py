@@ -23,6 +23,7 @@ from tests.faults.crews import Crewed
 from tests.faults.mortal import killed_at
 from tests.faults.works import Works, collector, dear, differences
 from tests.sales.market import open_market
+from tests.tiers import part
 from tests.workers import Crew
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,8 +43,9 @@ def works(transactional_db: None, cast: Cast) -> Iterator[Works]:
 
 @pytest.mark.django_db(transaction=True)
 def test_processes_that_die_everywhere_lose_nothing_and_charge_nothing_twice(works: Works, tmp_path: Path) -> None:
-    """Several deaths in a row, each amid what the one before left behind; `benchmarks.faults` looks after each."""
-    for number, point in enumerate(POINTS, 1):
+    """Several deaths in a row, each amid what the one before left behind; for every change at a quarter of the places.
+    `benchmarks.faults` looks after each."""
+    for number, point in enumerate(part(POINTS), 1):
         works.begin()
         assert killed_at(point, works.forward, marker=tmp_path / point), f"nothing passes {point}"
         works.scene.pass_time(seconds=SILENT_AFTER.total_seconds() + 1)

@@ -22,8 +22,9 @@ from tests.cast import Cast
 from tests.pricing.rating.books import book
 from tests.sales.market import NOW, open_market
 from tests.sales.test_contracts import run
+from tests.tiers import some
 
-CONTRACTS = 100
+CONTRACTS = some(100)
 BOOK = book()
 
 contracts = st.tuples(
@@ -56,7 +57,7 @@ def _leases(dice: random.Random, executions: int) -> list[int]:
 
 
 @pytest.mark.django_db
-def test_a_hundred_contracts_used_up_in_full_are_invoiced_as_quoted(cast: Cast) -> None:
+def test_contracts_used_up_in_full_are_invoiced_as_quoted(cast: Cast) -> None:
     market, dice = open_market(devices=2), random.Random(20_26)
     quoted: dict[str, Decimal] = {}
     for _ in range(CONTRACTS):

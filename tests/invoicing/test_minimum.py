@@ -31,6 +31,7 @@ from tests.cast import Cast
 from tests.pricing.rating.books import document
 from tests.sales.market import NOW, Market, open_market
 from tests.sales.test_contracts import run, sold
+from tests.tiers import some
 
 pytestmark = pytest.mark.django_db
 MILLION = 10**6  # executions of the market's program cost 5.632 EUR
@@ -213,7 +214,7 @@ def _months_agree(year: Year, least: Decimal) -> None:
         start = end
 
 
-@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=some(3), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(acts=st.lists(ACTS, min_size=4, max_size=7), least=st.sampled_from(["0", "3.90", "9", "20"]))
 def test_every_month_with_usage_comes_to_the_minimum_and_no_other(cast: Cast, acts: list[str], least: str) -> None:
     with transaction.atomic():

@@ -46,6 +46,7 @@ from apps.sales.models import Contract, Quote
 from tests.cast import Cast
 from tests.sales.market import NOW, Market, open_market
 from tests.sales.test_contracts import run, sold
+from tests.tiers import WHOLE, part
 
 pytestmark = pytest.mark.django_db
 MILLION = 10**6
@@ -192,7 +193,7 @@ def test_every_figure_that_is_altered_is_found_and_its_row_named(books: Cast) ->
     altered = 0
     for model in COMPARED:
         table = model._meta.db_table
-        for row in _kinds(model):
+        for row in part(_kinds(model)):
             for column in _columns(model):
                 step = Decimal(1) if column == "quantity" else Decimal("0.01")
                 with behind_their_back(table):
@@ -200,7 +201,7 @@ def test_every_figure_that_is_altered_is_found_and_its_row_named(books: Cast) ->
                     found = reconcile_all(books.organisation).differences
                 assert any(_named(row) in sentence for sentence in found), (table, column, row, found)
                 altered += 1
-    assert altered > 40
+    assert altered > (40 if WHOLE else 20)
     assert reconcile_all(books.organisation).differences == []
 
 
@@ -231,7 +232,7 @@ def test_a_price_book_that_is_altered_is_named_and_sells_nothing(books: Cast) ->
 
 def test_a_row_that_is_gone_is_missed(books: Cast) -> None:
     for model in COMPARED:
-        for row in model._default_manager.all():  # every one: other rows name some of them
+        for row in part(model._default_manager.order_by("pk")):  # in the whole every one: other rows name some of them
             with behind_their_back(model._meta.db_table):
                 assert model._default_manager.filter(pk=row.pk)._raw_delete("default") == 1
                 found = reconcile_all(books.organisation).differences

@@ -20,6 +20,7 @@ from apps.pricing.rating import exact_sum
 from bin.services import APPLICATION_ROLE
 from tests.cast import Cast
 from tests.ledger.money import COUNTS, NOW, balance, held, rating, used
+from tests.tiers import some
 
 pytestmark = [pytest.mark.django_db, pytest.mark.alone]  # constraints are set to be checked at once
 
@@ -349,7 +350,7 @@ def test_reconciliation_finds_no_difference_and_then_the_one_that_is_made(cast: 
     assert len(found) == 6
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=some(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(parts=st.lists(st.integers(1, 10**9), min_size=1, max_size=5), rest=st.integers(0, 10**9))
 def test_whatever_is_used_the_books_balance(cast: Cast, parts: list[int], rest: int) -> None:
     hold = held(cast.organisation, executions=sum(parts) + rest)

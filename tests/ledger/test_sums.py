@@ -19,6 +19,7 @@ from apps.ledger.reconciling import reconcile
 from apps.ledger.services import usage_post_batch
 from tests.cast import Cast
 from tests.ledger.money import NOW, held, usage, used
+from tests.tiers import some
 
 KEY = ("currency", "contract_id", "program_digest", "project_id", "token_id", "model_name", "klass", "unused")
 PARTS = st.tuples(
@@ -58,7 +59,7 @@ def kept(organisation: Organisation) -> dict[tuple[Any, ...], tuple[int, int, in
 class Sums(TestCase):
     """Properties over batches of usage."""
 
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=some(25), deadline=None)
     @given(st.lists(st.lists(PARTS, min_size=1, max_size=6), max_size=5))
     def test_a_sum_is_that_of_its_rows(self, batches: list[list[tuple[int, int, int, str, int]]]) -> None:
         organisation = Organisation.objects.create(name="Sums", slug="sums")

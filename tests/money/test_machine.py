@@ -48,6 +48,7 @@ from tests.cast import Cast
 from tests.pricing.rating.books import document
 from tests.sales.market import NOW, Market, open_market
 from tests.sales.test_contracts import run
+from tests.tiers import some
 
 pytestmark = pytest.mark.django_db
 DAY = timedelta(days=1)
@@ -354,7 +355,7 @@ def _papers_agree(cast: Cast, now: datetime) -> None:
     }
 
 
-@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=some(3), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(STEPS, min_size=12, max_size=25), tax=st.sampled_from(["0", "0.19", "0.077"]))
 def test_whatever_happens_in_any_order_everything_agrees(cast: Cast, steps: list[tuple[str, int]], tax: str) -> None:
     with transaction.atomic():

@@ -25,6 +25,7 @@ from tests.stripe.conftest import SECRET
 from tests.stripe.double.delivering import signature
 from tests.stripe.double.store import Fault, Store
 from tests.stripe.sold import all_equal, pay, pushed
+from tests.tiers import some
 
 pytestmark = pytest.mark.django_db
 
@@ -108,7 +109,7 @@ _JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=some(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(change=st.dictionaries(st.sampled_from(["id", "object", "type", "created", "data", "more"]), _JSON), how=_JSON)
 def test_whatever_is_signed_is_kept_or_refused(store: Store, change: dict[str, Any], how: Any) -> None:
     assert _sent(json.dumps(_event(**change)).encode()) in {200, 400}

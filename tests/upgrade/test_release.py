@@ -240,6 +240,7 @@ def test_old_pages_open(customer: Organisation) -> None:
     assert set(found.values()) == {200}, found
 
 
+@pytest.mark.thorough
 def test_a_database_that_was_used_goes_back_and_forwards_again(customer: Organisation, upgraded: Upgraded) -> None:
     now = schema()
     with database("upgrade_back", like=str(connection.settings_dict["NAME"])):
