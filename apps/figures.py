@@ -121,6 +121,11 @@ def duration_format(seconds: Number | timedelta | None) -> str:
     return ("-" if number < 0 else "") + _long_duration(int(size))
 
 
+def elapsed_format(seconds: Number | None) -> str:
+    """Format a duration that is measured to the millisecond. One that rounds to 0 is "less than 1 ms"."""
+    return "less than 1 ms" if fraction(seconds) == 0 else duration_format(seconds)
+
+
 def notice_format(minutes: int) -> str:
     """Format a notice period in hours if it is a whole number of hours, otherwise in minutes."""
     return f"{minutes // 60:,}{NARROW_SPACE}h" if minutes and minutes % 60 == 0 else f"{minutes:,}{NARROW_SPACE}min"

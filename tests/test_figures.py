@@ -49,6 +49,11 @@ def test_a_duration_takes_the_unit_that_fits(seconds: figures.Number | timedelta
     assert figures.duration_format(seconds).replace(SPACE, " ") == text
 
 
+def test_what_was_measured_as_nothing_took_less_than_a_millisecond() -> None:
+    assert {figures.elapsed_format(zero) for zero in ("0.000", 0)} == {"less than 1 ms"}
+    assert figures.elapsed_format("1.2").replace(SPACE, " ") == "1.20 s"
+
+
 @pytest.mark.parametrize(
     ("minutes", "text"), [(1440, "24 h"), (60, "1 h"), (90, "90 min"), (0, "0 min"), (60000, "1,000 h")]
 )

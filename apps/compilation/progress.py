@@ -11,7 +11,7 @@ from uuid import UUID
 from apps.compilation import selectors
 from apps.compilation.dimensions import sizes_text
 from apps.compilation.models import CompileJob, CompileRequest, CompileState
-from apps.figures import duration_format
+from apps.figures import elapsed_format
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,9 @@ def _log(job: CompileJob, shown: dict[str, str]) -> list[tuple[datetime, str]]:
         for stage in bucket["stages"]:
             if stage["seconds"] is not None and stage["state"] in {"done", "failed"}:
                 at += timedelta(seconds=float(Decimal(stage["seconds"])))
-                found.append((at, f"{name}{sizes}: {stage['name']} {stage['state']} after {_seconds(stage)}"))
+                found.append(
+                    (at, f"{name}{sizes}: {stage['name']} {stage['state']} after {elapsed_format(stage['seconds'])}")
+                )
     if job.finished_at:
         found.append((max(job.finished_at, at), f"{name}: {str(job.get_state_display()).lower()}"))
     return found
-
-
-def _seconds(stage: dict[str, Any]) -> str:
-    return duration_format(stage["seconds"]) if Decimal(stage["seconds"]) else "less than 1 ms"

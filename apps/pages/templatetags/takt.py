@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from decimal import Decimal
 from fractions import Fraction
 from itertools import count
 from typing import Any
@@ -25,7 +24,7 @@ from django.utils.text import slugify
 from apps import figures
 from apps.accounts.browsers import browser_name
 from apps.accounts.paging import Page
-from apps.pages import badges, copying, definitions, navigation
+from apps.pages import amounts, badges, copying, definitions, navigation
 from apps.pages import saved_filters as filters
 
 register = template.Library()
@@ -39,6 +38,11 @@ register.filter("cycles", figures.cycles_format)
 register.filter("duration", figures.duration_format)
 register.filter("shape", figures.shape_format)
 register.filter("energy", figures.energy_format)
+register.filter("elapsed", figures.elapsed_format)
+register.filter("money", amounts.money)
+register.filter("money_exact", amounts.money_exact)
+register.filter("price", amounts.price)
+register.simple_tag(amounts.unit_price)
 
 register.simple_tag(copying.copy)
 register.simple_tag(copying.digest)
@@ -50,47 +54,6 @@ register.simple_tag(copying.snippet)
 def percent(share: figures.Number | None, places: int = 1) -> str:
     """{{ row.share|percent }}: a share as a percentage, such as 31.4 % for 0.314."""
     return figures.percent_format(share, places)
-
-
-@register.filter
-def money(amount: Decimal | int | str | None, currency: figures.Currency) -> SafeString:
-    """{{ quote.net|money:quote.currency }}: an amount rounded to the currency's smallest unit."""
-    exact = figures.money_exact_format(amount, currency)
-    return format_html('<span class="money" title="{}">{}</span>', exact, figures.money_format(amount, currency))
-
-
-@register.filter
-def price(amount: Decimal | int | str | None, currency: figures.Currency) -> SafeString:
-    """{{ price|price:currency }}: a unit price with four significant digits."""
-    exact = figures.money_exact_format(amount, currency)
-    return format_html('<span class="money" title="{}">{}</span>', exact, figures.price_format(amount, currency))
-
-
-@register.simple_tag
-def unit_price(
-    amount: Decimal | int | str | None,
-    currency: figures.Currency,
-    thing: str = "execution",
-    of: int = 1,
-    part: str = "",
-) -> SafeString:
-    """{% unit_price price.amount price.currency of=1000 %}: a price such as "€ 0.01218 per million executions".
-
-    If `part` is "price" or "per", only that part of the text is shown.
-    """
-    price, per = figures.unit_price_format(amount, currency, thing=thing, of=of)
-    if part == "per":
-        return format_html("{}", per)
-    exact = figures.money_exact_format(amount, currency)
-    title = f"{exact} per {'' if of == 1 else f'{of:,} '}{thing}{'' if of == 1 else 's'}"
-    shown = price if part == "price" else f"{price} {per}"
-    return format_html('<span class="money" title="{}">{}</span>', title, shown)
-
-
-@register.filter
-def money_exact(amount: Decimal | int | str | None, currency: figures.Currency) -> SafeString:
-    """{{ line.amount|money_exact:currency }}: an amount with all its digits."""
-    return format_html('<span class="money">{}</span>', figures.money_exact_format(amount, currency))
 
 
 @register.filter
