@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from datetime import datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
 from django.contrib.postgres.fields import ArrayField
@@ -13,6 +14,11 @@ from django.db.models.functions import Lower
 from django.utils import timezone
 
 from apps.accounts.roles import ROLE_TEXTS, Role, Scope
+from apps.figures import instant_format
+
+# How the details of an audit entry state an instant, and an amount with the zeros that the database adds.
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)")
+_LONG_AMOUNT = re.compile(r"-?\d+\.\d{6,}")
 
 
 class UserManager(BaseUserManager["User"]):
@@ -172,11 +178,17 @@ class AuditEntry(models.Model):
     @property
     def detail_text(self) -> str:
         """Return the details as text, such as "scopes: build, read"."""
-        texts = {
-            name: ", ".join(map(str, value)) if isinstance(value, list) else value
-            for name, value in self.detail.items()
-        }
-        return "; ".join(f"{name}: {text}" for name, text in texts.items())
+        return "; ".join(f"{name}: {_detail(value)}" for name, value in self.detail.items())
+
+
+def _detail(value: Any) -> str:
+    """An instant to the second, and an amount without the zeros behind its digits; anything else as it is."""
+    if isinstance(value, list):
+        return ", ".join(map(_detail, value))
+    text = str(value)
+    if _LONG_AMOUNT.fullmatch(text):
+        return text.rstrip("0").rstrip(".")
+    return instant_format(datetime.fromisoformat(text), seconds=True) if _INSTANT.fullmatch(text) else text
 
 
 class IdempotencyRecord(models.Model):

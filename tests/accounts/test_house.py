@@ -24,6 +24,19 @@ def test_an_audit_entry_cannot_be_changed_or_deleted(cast: Cast) -> None:
             change()
 
 
+def test_details_of_an_audit_entry_are_written_for_readers() -> None:
+    detail = {
+        "until": "2026-11-23T00:00:00+00:00",
+        "amount": "12.50000000000000000000",
+        "most": "100.000000",
+        "version": "1.10",
+        "scopes": ["build", "read"],
+        "seats": 10,
+    }
+    said = "until: 2026-11-23 00:00:00 UTC; amount: 12.5; most: 100; version: 1.10; scopes: build, read; seats: 10"
+    assert AuditEntry(detail=detail).detail_text == said
+
+
 def test_a_person_signs_in_with_address_and_password_whatever_the_case(cast: Cast) -> None:
     client = Client()
     response = client.post("/sign-in", {"login": cast.owner.email.upper(), "password": PASSWORD})
