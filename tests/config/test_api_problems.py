@@ -140,6 +140,9 @@ def test_the_reference_has_every_operation_with_examples_that_can_be_pasted() ->
         assert "{" not in one.curl.split()[1 if one.method == "GET" else 3]
     assert len({one.anchor for one in rows}) == len(rows)
     assert "Needs: scope buy; role" in page
+    customers, administrators = page.split('id="for-administrators"')
+    assert "Needs: scope admin" not in customers
+    assert administrators.count("Needs: ") == administrators.count("Needs: scope admin") > 20
 
 
 @pytest.mark.django_db

@@ -24,15 +24,21 @@ class Reference(DocsBase):
     def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
         """Render every operation with its fields, response and examples."""
         groups = _groups(api)
-        administration = {subject: rows for subject, rows in groups.items() if _is_for_administrators(rows)}
-        customers = {subject: rows for subject, rows in groups.items() if subject not in administration}
-        parts = [("For customers", customers), ("For administrators", administration)]
+        parts = [
+            ("For customers", "subject", _part(groups, for_administrators=False)),
+            ("For administrators", "administration", _part(groups, for_administrators=True)),
+        ]
         return render(request, "pages/reference.html", {"parts": parts, "site": settings.SITE_URL})
 
 
-def _is_for_administrators(operations: list[Operation]) -> bool:
-    needing = [one for one in operations if one.needs.startswith(f"scope {Scope.ADMIN.value}")]
-    return 2 * len(needing) > len(operations)
+def _part(groups: dict[str, list[Operation]], *, for_administrators: bool) -> dict[str, list[Operation]]:
+    """Return the operations that need the scope of administrators, or all others, by subject."""
+    scope = f"scope {Scope.ADMIN.value}"
+    chosen = {
+        subject: [one for one in rows if one.needs.startswith(scope) == for_administrators]
+        for subject, rows in groups.items()
+    }
+    return {subject: rows for subject, rows in chosen.items() if rows}
 
 
 @cache
