@@ -136,7 +136,7 @@ def _fact(target: Target, key: str) -> str:
     if key == "matrix":
         kind = next(kind for _, kind in (*PRECISIONS, ("", "u8")) if kind in target.matrix.tiles)
         rows, columns = target.matrix.tiles[kind]
-        return f"{rows} x {columns} each"
+        return f"{rows} × {columns} each"
     if key == "vector":
         return f"{target.vector.lanes} lanes, {target.vector.alus} operations each"
     rate = getattr(unit, "bytes_per_cycle", 0)
@@ -195,7 +195,7 @@ def _rows() -> Iterator[tuple[str, Any]]:
     yield "On-chip memory", lambda target: figures.bytes_format(target.memory_bytes)
     yield "External memory", _external_text
     yield "Matrix planes", _planes_text
-    yield "Vector unit", lambda target: f"{target.vector.lanes} x {target.vector.alus} operations per cycle"
+    yield "Vector unit", lambda target: f"{target.vector.lanes} × {target.vector.alus} operations per cycle"
     yield (
         "Link, each way",
         lambda target: per_second(target, target.link_in.bytes_per_cycle * target.link_in.instances, "B"),

@@ -168,7 +168,7 @@ def _class(name: str, targets: dict[str, Any]) -> ClassDerivation:
         Computed("Purchase per hour", f"{shown(value['Purchase'])} / {shown(hours)} h", capital, "an hour"),
         Computed(
             "Energy per hour",
-            f"{shown(value['Power'])} W / 1,000 x {shown(value['Cooling'])} x {shown(value['Energy'])}",
+            f"{shown(value['Power'])} W / 1,000 × {shown(value['Cooling'])} × {shown(value['Energy'])}",
             energy,
             "an hour",
         ),

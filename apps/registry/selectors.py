@@ -43,7 +43,7 @@ SAMPLES = (
     Sample(
         "digits-small",
         "Digits, small",
-        "Softmax regression on 8 x 8 handwritten digits. Cheap, but a little less accurate.",
+        "Softmax regression on 8 × 8 handwritten digits. Cheap, but a little less accurate.",
     ),
     Sample("digits-large", "Digits, large", "Two convolutions on the same digits. The most accurate of the three."),
     Sample(

@@ -217,7 +217,7 @@ def feeds_of(data: DataSet, model: Model, items: Array) -> list[dict[str, Array]
     for name, kind in inputs.items():
         array = arrays[name]
         if int(np.prod(array.shape[1:])) != int(np.prod(kind.shape)):
-            given, wanted = (" x ".join(map(str, sizes)) for sizes in (array.shape[1:], kind.shape))
+            given, wanted = (" × ".join(map(str, sizes)) for sizes in (array.shape[1:], kind.shape))
             raise FileFault(
                 data.path, name, f"one item is {given}, and {model.name} takes {wanted}; send items of that size."
             )
