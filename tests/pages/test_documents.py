@@ -11,7 +11,7 @@ from django.urls import Resolver404, resolve
 
 from apps.pages import definitions
 from apps.pages import documents as papers
-from apps.pages.documents.contents import moved_addresses
+from apps.pages.documents.contents import moved_addresses, plain
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 CUSTOMERS = [one for section in papers.sections() if section.audience == "customers" for one in section.documents]
@@ -163,6 +163,11 @@ def test_a_strange_query_ends_in_a_page(client: Client, query: str) -> None:
     answer = client.get("/docs", {"q": query})
     assert answer.status_code == 200
     assert b"<script>alert" not in answer.content
+
+
+def test_cells_and_rows_of_a_table_stay_apart_in_an_excerpt() -> None:
+    table = "Sizes\n\n| type | bytes |\n| --- | ---: |\n| `int8` | 1 |\n| `float32` | 4 |\n\n## Next\n- one\n"
+    assert plain(table) == "Sizes type · bytes; int8 · 1; float32 · 4; Next one"
 
 
 def test_what_is_searched_for_is_marked_and_nothing_of_it_is_markup() -> None:

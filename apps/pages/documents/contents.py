@@ -88,11 +88,13 @@ def neighbours(document: Document) -> tuple[Document | None, Document | None]:
 
 
 def plain(text: str) -> str:
-    """Return Markdown as plain text on one line."""
+    """Return Markdown as plain text on one line. Dots stand between the cells of a table, semicolons between its rows."""
     text = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", text)
     text = re.sub(r"^\s*(?:[-*>]|\d+\.) ", "", text, flags=re.MULTILINE)
     text = re.sub(r"[`*]+|(?<!\w)_+|_+(?!\w)", "", text)
-    return " ".join(re.sub(r"[|#]+|-{3,}", " ", text).split())
+    text = re.sub(r"^\s*\|[-:| ]+\|\s*$", "", text, flags=re.MULTILINE)  # the line below a table's heads
+    text = re.sub(r"^\s*\|(.*?)\s*\|[ \t]*$", r"\1;", text, flags=re.MULTILINE).replace("|", " · ")
+    return " ".join(re.sub(r"#+|-{3,}", " ", text).split()).removesuffix(";")
 
 
 @lru_cache(maxsize=1)
