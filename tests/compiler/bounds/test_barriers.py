@@ -13,6 +13,7 @@ from compiler.ir.graph import Operand
 from compiler.ir.terms import arg
 from compiler.ir.types import DType, TensorType
 from compiler.schedule.build import build
+from tests.tiers import some
 
 F32 = DType.F32
 STEPS = ("map", "rows", "columns", "whole", "product", "part", "beside", "join", "folded")
@@ -68,7 +69,7 @@ def _reduced(b, value, rows, columns, kind):
     return b.compute((rows, columns), both, arg(0, F32) - arg(1, F32))
 
 
-@settings(max_examples=64, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=some(64), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     rows=st.sampled_from([1, 3, 40, 160]),
     columns=st.sampled_from([1, 7, 64, 320]),

@@ -16,6 +16,7 @@ from compiler.ir.types import DType, TensorType
 from compiler.schedule.build import build
 from tests.compiler.contractions import small
 from tests.compiler.graphs import graphs
+from tests.tiers import some
 
 F32 = DType.F32
 
@@ -35,7 +36,7 @@ def product(rows, inner, columns, *, layers=1):
 
 
 @pytest.mark.parametrize("target", ["lpu", "lpu2"])
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=some(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(graph=graphs(max_nodes=6))
 def test_no_compiled_random_graph_beats_its_bound(target, graph):
     machine = targets.load(target)
@@ -45,7 +46,7 @@ def test_no_compiled_random_graph_beats_its_bound(target, graph):
     assert found.interval <= plan.interval
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=some(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(rows=st.integers(1, 600), inner=st.integers(1, 400), columns=st.integers(1, 400), layers=st.integers(1, 3))
 def test_no_compiled_chain_of_products_beats_its_bound(rows, inner, columns, layers):
     machine = targets.load("lpu")

@@ -22,6 +22,7 @@ from compiler.ir.graph import Compute, Operand
 from compiler.ir.terms import arg
 from compiler.ir.types import DType, TensorType
 from tests.compiler.bounds.test_barriers import chain
+from tests.tiers import some
 
 F32 = DType.F32
 
@@ -51,7 +52,7 @@ def test_cases_keep_what_would_be_counted_anew(seed):
     assert changed
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=some(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     sizes=st.tuples(*[st.sampled_from([1, 3, 16, 70, 330])] * 3),
     taps=st.sampled_from([1, 2, 3]),

@@ -16,6 +16,7 @@ from compiler.schedule import contraction, walks
 from compiler.schedule.build import build
 from compiler.schedule.sides import Chooser
 from tests.compiler.contractions import contractions, small
+from tests.tiers import some
 
 
 class Cutter:
@@ -40,7 +41,7 @@ class Cutter:
         return extents[1 - side] <= self.width // blocks and extents[2] <= self.depth // blocks
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=some(400), deadline=None)
 @given(
     extents=st.tuples(st.integers(1, 20), st.integers(1, 20), st.integers(1, 20)),
     tile=st.tuples(st.integers(1, 8), st.integers(1, 8)),
@@ -92,7 +93,7 @@ class Anyhow:
         return self.one(contraction._cuts(form, tiler, rows, columns))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=some(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     seed=st.integers(0, 1 << 30),
     tile=st.tuples(st.integers(2, 12), st.integers(2, 12)),

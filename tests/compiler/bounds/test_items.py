@@ -17,11 +17,12 @@ from compiler.ir.types import DType, TensorType
 from compiler.isa import flow
 from compiler.isa.timing import ceil_div, tree_depth
 from compiler.schedule.build import build
+from tests.tiers import some
 
 F32 = DType.F32
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=some(300), deadline=None)
 @given(
     reduction=st.integers(1, 70),
     body=st.integers(1, 3),
@@ -61,7 +62,7 @@ def test_one_sum_waits_for_whole_cycles_of_what_is_behind_it(terms, steps):
     assert plan.latency == bounds(graph, machine).latency
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=some(60), deadline=None)
 @given(rows=st.sampled_from([1, 3, 40, 320, 400]), terms=st.integers(2, 400), steps=st.integers(0, 20))
 def test_no_program_of_sums_beats_its_bound(rows, terms, steps):
     graph, machine = reduced(rows, terms, steps), targets.load("lpu")

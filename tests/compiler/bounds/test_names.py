@@ -14,6 +14,7 @@ from compiler.ir.builder import Builder
 from compiler.ir.graph import Operand
 from compiler.ir.terms import arg
 from compiler.ir.types import DType, TensorType
+from tests.tiers import some
 
 SHAPES = [(12,), (3, 4), (2, 6), (2, 3, 2), (4, 1, 3), (6, 2), (1, 12), (2, 2, 3), (12, 1)]
 SHAPES += [(3, 2, 2), (2, 1, 6), (4, 3)]
@@ -25,7 +26,7 @@ def contains(flags, sizes):
     return any(flags[np.ix_(*each)].all() for each in product(*sets))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=some(150), deadline=None)
 @given(before=st.sampled_from(SHAPES), after=st.sampled_from(SHAPES), data=st.data())
 def test_a_box_of_a_reshaped_value_contains_what_is_said(before, after, data):
     sets = [data.draw(st.sets(st.integers(0, n - 1), min_size=1)) for n in after]

@@ -20,6 +20,7 @@ from compiler.ir.graph import Operand
 from compiler.ir.terms import arg
 from compiler.ir.types import DType, TensorType
 from compiler.schedule.build import build
+from tests.tiers import some
 
 F32 = DType.F32
 SHAPES = [(24,), (4, 6), (6, 4), (2, 3, 4), (12, 2), (8, 3), (3, 8), (1, 24), (2, 12), (2, 2, 6)]
@@ -37,7 +38,7 @@ def moved_into(places, elements):
     return any(all(tuple(p + s for p, s in zip(at, shift, strict=True)) in elements for at in sets) for shift in shifts)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=some(200), deadline=None)
 @given(before=st.sampled_from(SHAPES), after=st.sampled_from(SHAPES), data=st.data())
 def test_places_behind_a_reshape_are_in_the_set_wherever_it_begins(before, after, data):
     b = Builder("renamed")
@@ -55,7 +56,7 @@ def test_places_behind_a_reshape_are_in_the_set_wherever_it_begins(before, after
         assert moved_into(found, {tuple(int(k) for k in np.unravel_index(at, before)) for at in flat})
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=some(200), deadline=None)
 @given(seed=st.integers(0, 1 << 30))
 def test_an_element_takes_what_lies_at_such_places(seed):
     rng = np.random.default_rng(seed)
@@ -87,7 +88,7 @@ def test_an_element_takes_what_lies_at_such_places(seed):
             assert found is None or moved_into(found, read)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=some(200), deadline=None)
 @given(
     steps=st.lists(st.tuples(st.integers(1, 20), st.integers(2, 4)), min_size=1, max_size=3).map(tuple),
     together=st.integers(1, 9),
@@ -111,7 +112,7 @@ def groups(rows, columns, every):
     return b.finish({"y": b.compute((rows, every * columns), both, arg(0, F32) - arg(1, F32))}, {}, {})
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=some(40), deadline=None)
 @given(rows=st.integers(1, 60), columns=st.sampled_from([1, 2, 4, 8, 16, 40]), every=st.integers(1, 6))
 def test_no_program_beats_its_bound_whatever_lies_apart(rows, columns, every):
     machine, graph = targets.load("lpu"), groups(rows, columns, every)

@@ -21,12 +21,13 @@ from compiler.ir.graph import Operand
 from compiler.ir.terms import arg
 from compiler.ir.types import DType, TensorType
 from compiler.schedule.build import build
+from tests.tiers import some
 
 F32 = DType.F32
 SUMS = 64
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=some(300), deadline=None)
 @given(
     extent=st.integers(1, 9),
     low=st.integers(-4, 3),
@@ -53,7 +54,7 @@ def test_windows_at_a_border_cover_as_little_as_the_best_choice_of_positions(
         assert counted == least
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=some(150), deadline=None)
 @given(seed=st.integers(0, 1 << 30))
 def test_no_box_of_outputs_reads_less_than_is_counted(seed):
     rng = np.random.default_rng(seed)
@@ -86,7 +87,7 @@ def _place(access, point):
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=some(200), deadline=None)
 @given(
     jobs=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20), st.integers(0, 30)), min_size=1, max_size=7),
     capacity=st.integers(1, 4),

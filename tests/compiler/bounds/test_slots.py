@@ -20,6 +20,7 @@ from compiler.ir.types import DType, TensorType
 from compiler.schedule.build import build
 from tests.compiler.bounds.test_bounds import product
 from tests.compiler.contractions import small
+from tests.tiers import some
 
 F32 = DType.F32
 
@@ -41,7 +42,7 @@ def largest(rows, inner, columns, steps=0):
     return b.finish({"y": b.compute((rows, columns), whole, arg(0, F32), parallel=1, reducer="max")}, {}, {})
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=some(200), deadline=None)
 @given(
     forms=st.lists(st.tuples(st.integers(0, 20), st.integers(-5, 20)), min_size=1, max_size=4),
     shares=st.lists(st.integers(1, 9), min_size=4, max_size=4),
@@ -79,7 +80,7 @@ def test_steps_behind_the_sums_may_be_shared_out_by_rows():
     assert body(graph, machine) == machine.matrix.latency + -(-4000 * 4 // (3 * 4))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=some(60), deadline=None)
 @given(
     rows=st.integers(1, 12),
     inner=st.integers(1, 20),

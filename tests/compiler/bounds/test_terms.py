@@ -21,6 +21,7 @@ from compiler.isa.timing import ceil_div
 from compiler.schedule.build import build
 from tests.compiler.bounds.test_barriers import chain
 from tests.compiler.bounds.test_bounds import product
+from tests.tiers import some
 
 WHOLE = Access((0, 0), ((0, 1, 0), (0, 0, 1)))
 DEPTH = 160  # float32 terms that a beat of an lpu plane takes
@@ -67,7 +68,7 @@ def test_a_kind_that_is_asked_for_is_the_kind_that_is_known():
             assert either.pace.body(node, box, -1, kind) == known.pace.body(node, box, -1)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=some(200), deadline=None)
 @given(
     depth=st.integers(1, 6),
     sums=st.integers(1, 4),

@@ -8,8 +8,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 import compiler
 from compiler.errors import ModelError
+from tests.tiers import some
 
-FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=some(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def model(nodes, inputs, outputs, opset=21):

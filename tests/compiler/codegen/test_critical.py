@@ -21,6 +21,7 @@ from compiler.ir.terms import arg
 from compiler.ir.types import DType, TensorType
 from compiler.schedule.build import build
 from tests.compiler.graphs import graphs
+from tests.tiers import some
 
 FILL, DEPTH = 6, 9  # latencies of loads and of products
 SEEKING = settings(derandomize=True, database=None, max_examples=2000, phases=[Phase.generate])
@@ -113,7 +114,7 @@ def exact(sketch, parts):
 PARTS = st.lists(st.integers(0, 100), min_size=1, max_size=5)
 
 
-@settings(max_examples=300)
+@settings(max_examples=some(300))
 @given(sketches(), PARTS)
 def test_shares_are_cycles_of_work_and_slack_is_nobodys(sketch, parts):
     exact(sketch, parts)
@@ -217,7 +218,7 @@ def by_layer(plan):
 
 
 @pytest.mark.parametrize("target", ["lpu", "lpu2", "systolic", "edge"])
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=some(8), deadline=None)
 @given(count=st.integers(3, 7), rows=st.integers(1, 12), width=st.sampled_from([16, 64, 100, 320, 400]))
 def test_no_layer_has_much_more_than_its_equals(target, count, rows, width):
     plan = layers(count, rows, width, target)
@@ -254,7 +255,7 @@ def earlier(plan):
     return other
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=some(40), deadline=None)
 @given(graph=graphs(), objective=st.sampled_from(["latency", "balanced", "interval"]))
 def test_any_program_has_the_same_shares_wherever_its_loads_are(graph, objective):
     plan = build(graph, targets.load("lpu"), quiet, objective=objective)

@@ -17,6 +17,7 @@ from compiler.ir.types import DType, TensorType
 from compiler.reporting import scheduled
 from compiler.simulator import simulate
 from tests.compiler.checks import binary_of, check_program, same
+from tests.tiers import some
 
 F32 = DType.F32
 
@@ -51,7 +52,7 @@ def feeds(graph, seed):
     return {n: rng.standard_normal(graph.types[n].shape).astype(np.float32) for n in graph.inputs}
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=some(8), deadline=None)
 @given(
     st.integers(1, 260), st.integers(1, 380), st.integers(1, 380), st.integers(1, 200), st.sampled_from(["lpu", "lpu2"])
 )

@@ -13,7 +13,13 @@ from tests.models import model_bytes, sensible_feeds
 
 
 @pytest.mark.parametrize(
-    ("case", "target"), [("cls", "lpu"), ("magika", "lpu2"), ("minilm-16", "lpu"), ("minilm-16", "lpu2")]
+    ("case", "target"),
+    [
+        ("cls", "lpu"),
+        pytest.param("magika", "lpu2", marks=pytest.mark.thorough),
+        pytest.param("minilm-16", "lpu", marks=pytest.mark.thorough),
+        ("minilm-16", "lpu2"),
+    ],
 )
 def test_a_real_model_is_right_and_costs_what_was_said(case, target):
     data, dims = model_bytes(case)

@@ -6,7 +6,7 @@ from contextlib import suppress
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
@@ -14,6 +14,7 @@ import compiler
 from compiler.__main__ import main
 from tests.compiler.face.test_diff import network
 from tests.compiler.flow.models import loop_model
+from tests.tiers import some
 
 ODD = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.floats() | st.text(max_size=3) | st.binary(max_size=3),
@@ -53,6 +54,7 @@ def test_whole_numbers_of_any_type_are_sizes():
     assert compiler.load(loop_model(), bounds={"grow": np.uint8(3)}) == compiler.load(loop_model(), bounds={"grow": 3})
 
 
+@settings(max_examples=some(100))
 @given(st.sampled_from(("dims", "bounds", "constants", "states")), ODD)
 def test_whatever_is_given_is_taken_or_refused(argument, value):
     with suppress(compiler.ModelError):

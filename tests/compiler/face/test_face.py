@@ -141,6 +141,7 @@ def test_an_unknown_target_is_refused_with_the_known_ones():
         compiler.compile(compiler.load(model, dims={"length": 4}), target="tpu")
 
 
+@pytest.mark.thorough  # for every change, `test_shortage` does the same with small processors
 def test_what_does_not_fit_says_what_is_missing_and_what_would_help():
     size = 8192
     w = numpy_helper.from_array(np.zeros((size, size), np.float32), "w")

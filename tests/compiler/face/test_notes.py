@@ -10,6 +10,7 @@ import compiler
 from compiler.errors import ModelError
 from compiler.program import Program
 from tests.compiler.face.test_face import two_layers
+from tests.tiers import some
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +18,7 @@ def program():
     return compiler.compile(compiler.load(two_layers()[0], {"length": 4}), "lpu")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=some(150), deadline=None)
 @given(st.data())
 def test_notes_that_were_damaged_end_in_a_report_or_a_refusal(program, data):
     text = bytearray(program.binary.notes.encode())

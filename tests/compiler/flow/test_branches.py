@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import compiler
@@ -19,6 +19,7 @@ from compiler.isa.paths import dearest, longest
 from compiler.schedule.segments import arrange
 from compiler.simulator import SimulationError, simulate
 from tests.compiler.flow.models import feeds, if_model, loop_model, nested_model
+from tests.tiers import some
 
 
 @pytest.fixture(scope="module")
@@ -166,6 +167,7 @@ def guarded_work(draw):
     return paths, needs
 
 
+@settings(max_examples=some(100))
 @given(guarded_work())
 def test_stretches_nest_as_guards_do_and_come_behind_what_they_need(work):
     paths, needs = work

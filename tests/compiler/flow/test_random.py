@@ -23,6 +23,7 @@ from compiler.reporting import resources_of
 from compiler.schedule.build import build
 from compiler.simulator import simulate
 from tests.compiler.checks import NO_BOUNDS, check_rows, same
+from tests.tiers import some
 
 SIDE = 6
 
@@ -134,7 +135,7 @@ def check(graph, name):
     return [counters]
 
 
-@settings(max_examples=4, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=some(4), suppress_health_check=list(HealthCheck), deadline=None)
 @given(graphs(), st.sampled_from(["lpu", "lpu2"]))
 def test_every_way_through_a_random_graph_is_executed_as_the_interpreter_says(graph, name):
     verify(graph)

@@ -8,13 +8,14 @@ import compiler
 from compiler.errors import ModelError
 from tests.compiler.odd.draft import by_runtime, model
 from tests.compiler.odd.verdict import DISPUTED, NOTHING, PASSED, REFUSED, WRONG, difference, verdict
+from tests.tiers import WHOLE, part
 
 
 def test_random_models_come_out_as_elsewhere_or_are_refused():
-    found = {seed: verdict(seed) for seed in range(40, 70)}
+    found = {seed: verdict(seed) for seed in part(range(40, 70))}
     assert {seed: one.reason for seed, one in found.items() if one.what == WRONG} == {}
     assert {one.what for one in found.values()} <= {PASSED, REFUSED, DISPUTED, NOTHING}
-    assert sum(one.what == PASSED for one in found.values()) > 20
+    assert sum(one.what == PASSED for one in found.values()) > (20 if WHOLE else 5)
 
 
 def ours(node, feeds, constants=None, opset=17):

@@ -15,6 +15,7 @@ from compiler.errors import ModelError
 from compiler.frontend import load, symbolic_dims
 from compiler.frontend.limits import Limits
 from compiler.ir.verifier import verify
+from tests.tiers import some
 
 F = TensorProto.FLOAT
 
@@ -67,7 +68,7 @@ def test_a_file_that_is_not_there_and_one_that_is_too_large(tmp_path):
     assert load(big).inputs == ("x",)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=some(200), deadline=None)
 @given(cut=st.integers(0, 400), flips=st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=4))
 def test_a_damaged_file_gives_a_graph_or_a_model_error(cut, flips):
     weights = numpy_helper.from_array(np.ones((3, 4), np.float32), "w")

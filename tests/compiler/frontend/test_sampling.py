@@ -12,8 +12,9 @@ from onnx.reference import ReferenceEvaluator
 
 import compiler
 from compiler.ir.interpreter import run
+from tests.tiers import some
 
-SOME = settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SOME = settings(max_examples=some(5), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 KINDS = {np.dtype("f4"): TensorProto.FLOAT, np.dtype("f8"): TensorProto.DOUBLE, np.dtype("i8"): TensorProto.INT64}
 
 

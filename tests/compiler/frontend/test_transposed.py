@@ -11,6 +11,7 @@ from compiler.ir.interpreter import run
 from compiler.ir.verifier import verify
 from compiler.passes import optimise
 from tests.compiler.odd.draft import by_runtime, model
+from tests.tiers import some
 
 
 def built(feeds, constants, **attributes):
@@ -19,7 +20,7 @@ def built(feeds, constants, **attributes):
     return data, optimise(compiler.load(data), check=lambda graph: (verify(graph), graph)[1])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=some(60), deadline=None)
 @given(
     sizes=st.lists(st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 3)), min_size=1, max_size=2),
     groups=st.integers(1, 3),

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.ir import interpreter
@@ -14,6 +14,7 @@ from compiler.ir.parse import parse
 from compiler.numerics.reduce import reduce
 from compiler.numerics.scalar import evaluate
 from tests.compiler.graphs import feeds_for, graphs
+from tests.tiers import some
 
 
 def places(access, point):
@@ -70,6 +71,7 @@ def point(node, values, p):
     return evaluate(steps(node.post), lambda i: result if i == -1 else read[i], np.array(p).__getitem__)
 
 
+@settings(max_examples=some(100))
 @given(graph=graphs(), seed=st.integers(0, 9))
 def test_primitives_mean_what_the_loop_over_their_points_says(graph, seed):
     values = dict(graph.constants) | feeds_for(graph, seed)

@@ -4,7 +4,7 @@ import contextlib
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import compiler
@@ -19,8 +19,10 @@ from compiler.ir.verifier import verify
 from compiler.passes import optimise
 from tests.compiler.graphs import feeds_for, graphs
 from tests.compiler.oracle import wide
+from tests.tiers import some
 
 
+@settings(max_examples=some(100))
 @given(graph=graphs(), seed=st.integers(0, 9))
 def test_any_graph_round_trips_and_means_the_same(graph, seed):
     again = parse(to_text(graph), blobs(graph))

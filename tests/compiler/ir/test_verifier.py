@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from compiler.ir.access import Access
 from compiler.ir.expr import Step
@@ -12,6 +12,7 @@ from compiler.ir.graph import Compute
 from compiler.ir.parse import parse
 from compiler.ir.verifier import VerifyError, verify
 from tests.compiler.graphs import graphs
+from tests.tiers import some
 
 GOOD = """
 graph "g" {
@@ -35,6 +36,7 @@ def test_the_good_graph_is_good():
     verify(parse(GOOD))
 
 
+@settings(max_examples=some(100))
 @given(graph=graphs())
 def test_what_the_builder_makes_is_good(graph):
     verify(graph)

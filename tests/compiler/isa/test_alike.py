@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.errors import ModelError
@@ -14,6 +14,7 @@ from compiler.isa.alike import FREE, kinds
 from compiler.isa.binary import Binary
 from compiler.isa.instruction import Instruction, Op, pack, unpack
 from tests.compiler.oracle.programs import samples
+from tests.tiers import some
 
 SMALL = {"opcode": st.sampled_from([int(op) for op in Op])} | {
     name: st.sampled_from([0, 1, 8, 12]) for name in (*FREE, "a", "count1", "port", "blocks")
@@ -30,6 +31,7 @@ def fixed(i: Instruction) -> tuple[object, ...]:
     return tuple(i._replace(**free))
 
 
+@settings(max_examples=some(100))
 @given(st.lists(st.fixed_dictionaries(SMALL), min_size=1, max_size=40))
 def test_every_instruction_is_in_one_kind_with_those_like_it(fields: list[dict[str, int]]) -> None:
     records = pack(Instruction(**values) for values in fields)

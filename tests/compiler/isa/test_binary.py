@@ -19,6 +19,7 @@ from compiler.isa.program import Program, Step
 from compiler.isa.stream import Guard, Loop, Stream
 from compiler.isa.tables import Pool, Port
 from tests.compiler.oracle.programs import samples
+from tests.tiers import some
 
 SAMPLES = [sample.binary for sample in samples()]
 
@@ -39,7 +40,7 @@ def test_any_bytes_end_in_a_message(data: bytes) -> None:
     assert _decode(MAGIC + struct.pack("<I", 1) + data) is None
 
 
-@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=some(300), suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.sampled_from(SAMPLES), st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), max_size=4)
 )
@@ -72,6 +73,7 @@ def test_a_count_of_four_thousand_million_entries_costs_nothing() -> None:
         Binary.from_bytes(data[:at] + b"\xff\xff\xff\xff" + data[at + 4 :])
 
 
+@settings(max_examples=some(100))
 @given(st.lists(st.tuples(*[st.integers(0, (1 << field.bits) - 1) for field in FIELDS]), max_size=5))
 def test_instructions_survive_packing(rows: list[tuple[int, ...]]) -> None:
     instructions = [Instruction(*row) for row in rows]
@@ -109,6 +111,7 @@ def streams(draw: st.DrawFn) -> Stream:
     return Stream(dtype, draw(numbers) // size * size, *nests, guards, fill)
 
 
+@settings(max_examples=some(100))
 @given(streams())
 def test_streams_survive_encoding(stream: Stream) -> None:
     w = Writer()

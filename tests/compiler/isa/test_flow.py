@@ -10,6 +10,7 @@ from compiler.isa import flow
 from compiler.isa.lines import Pieces
 from compiler.isa.stream import Guard, Loop, Stream
 from tests.compiler.oracle.footprint import elements
+from tests.tiers import some
 
 Range = tuple[int, int]
 LINE = 40
@@ -60,7 +61,7 @@ def visits(stream: Stream, rows: Range, inner: Range, kind: str) -> dict[int, tu
 
 
 @pytest.mark.parametrize("kind", [flow.ROWS, flow.POINTS])
-@settings(deadline=None)
+@settings(max_examples=some(100), deadline=None)
 @given(pieces())
 def test_every_line_is_worked_on_from_its_first_item_to_its_last(kind: str, piece: tuple[Stream, Range, Range]) -> None:
     stream, rows, inner = piece
@@ -73,7 +74,7 @@ def test_every_line_is_worked_on_from_its_first_item_to_its_last(kind: str, piec
     assert [column.tolist() for column in again] == [column.tolist() for column in found]
 
 
-@settings(deadline=None)
+@settings(max_examples=some(100), deadline=None)
 @given(st.integers(1, 40), st.integers(1, 7), st.integers(1, 200))
 def test_items_follow_each_other_evenly(rows: int, group: int, beats: int) -> None:
     pace = flow.Pace(-(-rows // group), group, beats)

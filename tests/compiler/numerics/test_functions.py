@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from compiler.numerics.scalar import apply
+from tests.tiers import some
 
 F64, F32, F16 = np.dtype("f8"), np.dtype("f4"), np.dtype("f2")
 
@@ -57,6 +58,7 @@ def ulps(ours, theirs, dtype):
 
 
 @pytest.mark.parametrize("name", CASES)
+@settings(max_examples=some(100))
 @given(x=st.floats())
 @example(x=0.0)
 @example(x=-0.0)
@@ -72,6 +74,7 @@ def test_float64_functions_are_within_a_few_units_in_the_last_place(name, x):
 
 
 @pytest.mark.parametrize("name", CASES)
+@settings(max_examples=some(100))
 @given(x=st.floats(-20, 20))
 @example(x=0.5)
 @example(x=1e-9)
@@ -81,6 +84,7 @@ def test_float64_functions_are_accurate_where_models_use_them(name, x):
 
 
 @pytest.mark.parametrize("name", CASES)
+@settings(max_examples=some(100))
 @given(x=st.floats(width=32))
 def test_float32_functions_are_the_rounded_float64_function(name, x):
     ours = apply(name, [np.array([x], "f4")], F32)[0]
@@ -94,6 +98,7 @@ def test_atanh_is_accurate_inside_its_domain(x):
     assert ulps(apply("atanh", [np.array([x])], F64)[0], reference, F64) <= 4
 
 
+@settings(max_examples=some(100))
 @given(x=st.floats(), y=st.floats())
 @example(x=0.0, y=-1.0)
 @example(x=-0.0, y=-3.0)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -10,6 +10,7 @@ from compiler.isa.meaning import Factors, joined, summed
 from compiler.numerics import contract as contraction
 from compiler.numerics.contract import contract, in_order
 from compiler.numerics.reduce import REDUCERS, identity, reduce
+from tests.tiers import some
 
 FINITE = st.floats(-1e6, 1e6, width=32)
 
@@ -24,17 +25,20 @@ def tree(values, op, neutral):
     return values[0]
 
 
+@settings(max_examples=some(100))
 @given(x=hnp.arrays(np.float32, st.integers(1, 70), elements=FINITE))
 def test_a_float_sum_is_the_tree_over_adjacent_pairs(x):
     assert reduce("sum", x).tobytes() == np.float32(tree(x, np.add, np.float32(0))).tobytes()
 
 
+@settings(max_examples=some(100))
 @given(x=hnp.arrays(np.float32, st.integers(1, 70), elements=FINITE), m=st.integers(0, 5))
 def test_chunks_of_a_power_of_two_are_subtrees(x, m):
     chunks = [reduce("sum", x[i : i + 2**m]) for i in range(0, len(x), 2**m)]
     assert reduce("sum", np.array(chunks)) == reduce("sum", x)
 
 
+@settings(max_examples=some(100))
 @given(x=hnp.arrays(np.int32, hnp.array_shapes(min_dims=2, max_dims=3, max_side=9)), data=st.data())
 def test_integer_reductions_equal_numpys_on_any_axis(x, data):
     axis = data.draw(st.integers(0, x.ndim - 1))
@@ -60,6 +64,7 @@ def matrices(dtype, elements):
     )
 
 
+@settings(max_examples=some(100))
 @given(pair=matrices(np.float32, FINITE), started=st.booleans())
 def test_a_float_contraction_adds_products_in_ascending_order(pair, started):
     a, b = pair
@@ -71,6 +76,7 @@ def test_a_float_contraction_adds_products_in_ascending_order(pair, started):
     assert acc is None or (acc == np.float32(0.1)).all()
 
 
+@settings(max_examples=some(100))
 @given(pair=matrices(np.float32, FINITE), cut=st.integers(0, 20))
 def test_a_contraction_continues_where_another_stopped(pair, cut):
     a, b = pair
@@ -89,6 +95,7 @@ def test_byte_contractions_are_exact_at_their_extremes(left, right):
         assert np.array_equal(got, expected)
 
 
+@settings(max_examples=some(100))
 @given(pair=matrices(np.int8, st.integers(-128, 127)))
 def test_byte_contractions_equal_integer_arithmetic(pair):
     a, b = pair
@@ -116,6 +123,7 @@ def test_a_big_matrix_is_cut_into_blocks_without_a_trace():
     assert np.array_equal(whole[:, 7], contract(None, a, b[:, 7:8])[:, 0])
 
 
+@settings(max_examples=some(100))
 @given(data=st.data(), started=st.booleans())
 def test_products_by_the_same_factor_are_each_as_alone(data, started):
     batch = data.draw(hnp.array_shapes(min_dims=1, max_dims=3, max_side=3))
@@ -145,6 +153,7 @@ def same(x, y):
 ODD = st.one_of(FINITE, st.sampled_from([0.0, -0.0, np.inf, -np.inf, np.nan, 1e38, -1e-45]))
 
 
+@settings(max_examples=some(100))
 @given(pair=matrices(np.float32, ODD), started=st.booleans(), data=st.data())
 def test_products_that_are_not_there_leave_no_trace(pair, started, data):
     """Whatever is multiplied by the 0 of a cell that is off: infinity and what is no number too."""
@@ -163,6 +172,7 @@ def test_products_that_are_not_there_leave_no_trace(pair, started, data):
     assert same(by_block[:, 0], contract(None, a, b, on=on))
 
 
+@settings(max_examples=some(100))
 @given(pair=matrices(np.float32, ODD | st.just(-np.float32(np.nan))), cut=st.integers(0, 20), data=st.data())
 def test_what_is_no_number_has_one_form(pair, cut, data):
     """All at once, in parts and with cells off: whose sign it would have is the loop's choice."""
@@ -170,16 +180,18 @@ def test_what_is_no_number_has_one_form(pair, cut, data):
     on = data.draw(st.sampled_from([None, np.ones(b.shape, np.bool_), np.arange(b.size).reshape(b.shape) % 3 == 0]))
     b = b if on is None else np.where(on, b, np.float32(0))
     parts = None
-    for some in (slice(0, cut), slice(cut, None)):
-        parts = contract(parts, a[:, some], b[some], on=None if on is None else on[some])
+    for half in (slice(0, cut), slice(cut, None)):
+        parts = contract(parts, a[:, half], b[half], on=None if on is None else on[half])
     at_once = contract(None, a, b, on=on)
     assert at_once.tobytes() == parts.tobytes()
     assert not np.signbit(at_once[np.isnan(at_once)]).any()
 
 
-@given(pair=matrices(np.float16, st.floats(width=16)), times=st.integers(1, 40))
+@settings(max_examples=some(100))
+@given(pair=matrices(np.uint16, st.integers(0, 0xFFFF)), times=st.integers(1, 40))
 def test_short_floats_widen_without_loss(pair, times):
-    a, b = (np.broadcast_to(array, (times, *array.shape)) for array in pair)
+    """Of any bits: `st.floats(width=16)` throws away most of what it draws."""
+    a, b = (np.broadcast_to(array.view(np.float16), (times, *array.shape)) for array in pair)
     wide = contract(None, a.astype("f4"), b.astype("f4"))
     assert same(contract(None, a, b, np.dtype("f4")), wide)
 
@@ -200,6 +212,7 @@ LAYOUTS = {
 }
 
 
+@settings(max_examples=some(100))
 @given(data=st.data(), dtype=st.sampled_from(["f4", "f8", "i4"]))
 def test_products_at_once_are_products_one_by_one(data, dtype):
     """However the factors lie in memory, and however wide they are."""
@@ -272,6 +285,7 @@ def test_a_machine_that_rounds_otherwise_is_noticed(other, monkeypatch):
         in_order.cache_clear()
 
 
+@settings(max_examples=some(100))
 @given(data=st.data(), pair=matrices(np.float32, ODD), kind=st.sampled_from(["f4", "f2", "i1"]))
 def test_products_joined_are_products_that_continue(data, pair, kind):
     """Cut anywhere, with some cells off in some of them."""

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.ir.expr import FREE
 from compiler.numerics.scalar import CODES, NAMES, SCALAR, apply, check, evaluate
+from tests.tiers import some
 
 INTEGERS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]
 
@@ -88,6 +89,7 @@ def test_the_nearest_whole_number_is_even_at_half_and_saturates(dtype):
     assert [int(v) for v in got] == [0, info.max, info.min, 0, 2, 2, 3, info.max]
 
 
+@settings(max_examples=some(100))
 @given(a=st.integers(-(2**31), 2**31 - 1), b=st.floats(-1e6, 1e6, width=32))
 def test_scaling_a_whole_number_rounds_it_first_and_then_the_product(a, b):
     got = apply("scale", [np.array([a], "i4"), np.array([b], "f4")], np.dtype("f4"))[0]

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.numerics.scatter import scatter
+from tests.tiers import some
 
 JOIN = {
     None: lambda _, new: new,
@@ -17,6 +18,7 @@ JOIN = {
 
 
 @pytest.mark.parametrize("reducer", JOIN)
+@settings(max_examples=some(100))
 @given(
     places=st.lists(st.integers(0, 6), max_size=40),
     seed=st.integers(0, 2**32 - 1),

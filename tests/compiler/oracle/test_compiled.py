@@ -18,6 +18,7 @@ from tests.compiler.oracle.compiled import MODELS, samples
 from tests.compiler.oracle.hazards import Oracle
 from tests.compiler.oracle.lanes import Lanes
 from tests.compiler.oracle.programs import Sample
+from tests.tiers import some
 
 NAMES = [f"{name}-{target}" for name in MODELS for target in ("lpu", "lpu2")]
 
@@ -55,7 +56,9 @@ def test_at_least_two_units_work_at_the_same_time_when_inferences_follow_each_ot
     assert max(len(units) for units in busy.values()) >= 2
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    deadline=None, max_examples=some(40), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @given(graphs(), st.sampled_from(("lpu", "lpu2")))
 def test_the_schedule_of_any_small_graph_is_legal_back_to_back(graph: Graph, name: str) -> None:
     target = targets.load(name)

@@ -22,6 +22,7 @@ from tests.compiler.checks import binary_of
 from tests.compiler.oracle.hazards import Oracle
 from tests.compiler.oracle.lanes import Lanes
 from tests.compiler.schedule.test_narrow import feeds, product
+from tests.tiers import some
 
 PEBBLE = Path(__file__).parents[1] / "probing" / "pebble.toml"
 BYTES = (DType.U8, DType.I8)
@@ -33,7 +34,7 @@ def made(m: int, k: int, n: int) -> tuple[Binary, targets.Target, dict[str, np.n
     return binary_of(graph, target, WEIGHTS)[1], target, feeds(graph, 1)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=some(8), deadline=None)
 @given(st.integers(1, 6), st.integers(1, 70), st.integers(1, 40))
 def test_a_fetching_schedule_is_legal_and_right(m, k, n):
     binary, target, feed = made(m, k, n)

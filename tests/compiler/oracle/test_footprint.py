@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from compiler.isa.geometry import elements, touches
 from compiler.isa.stream import Guard, Loop, Stream, points
 from compiler.simulator.pieces import Piece
 from tests.compiler.oracle import footprint
+from tests.tiers import some
 
 LINE = 32
 Range = tuple[int, int]
@@ -36,6 +37,7 @@ def pieces(draw: st.DrawFn) -> tuple[Stream, Range, Range]:
     return stream, ranges[0], ranges[1]
 
 
+@settings(max_examples=some(100))
 @given(pieces())
 def test_fetches_and_elements_are_those_counted_point_by_point(piece: tuple[Stream, Range, Range]) -> None:
     stream, rows, inner = piece
@@ -43,6 +45,7 @@ def test_fetches_and_elements_are_those_counted_point_by_point(piece: tuple[Stre
     assert touches(stream, rows, inner, LINE) == footprint.fetches(stream, rows, inner, LINE)
 
 
+@settings(max_examples=some(100))
 @given(pieces())
 def test_the_simulator_reads_the_elements_and_lines_found_point_by_point(piece: tuple[Stream, Range, Range]) -> None:
     stream, rows, inner = piece
@@ -64,6 +67,7 @@ def test_a_result_is_refused_exactly_when_two_values_share_a_place(piece: tuple[
     assert Piece(stream, 0, rows, inner, LINE, 1 << 20).form.repeats == (len(set(places)) < len(places))
 
 
+@settings(max_examples=some(100))
 @given(pieces(), st.integers(0, 1 << 20))
 def test_the_simulator_writes_where_it_would_read(piece: tuple[Stream, Range, Range], seed: int) -> None:
     stream, rows, inner = piece

@@ -17,6 +17,7 @@ from compiler.simulator import simulate
 from tests.compiler.oracle.hazards import Oracle
 from tests.compiler.oracle.lanes import Lanes
 from tests.compiler.oracle.programs import Builder, Feed, Sample, flat, row_major, samples
+from tests.tiers import some
 
 
 def _both(binary: Binary, feeds: list[Feed]) -> tuple[list[Feed], list[Feed]]:
@@ -43,7 +44,7 @@ def test_every_sample_gives_the_same_bits(sample: Sample) -> None:
 TYPES = {"f32": "f32", "f16": "f32", "i8": "i32", "u8": "i32"}
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=some(40))
 @given(st.sampled_from(sorted(TYPES)), st.tuples(*[st.integers(1, 5)] * 3), st.booleans(), st.integers(0, 9))
 def test_a_product_of_any_type_and_size_gives_the_same_bits(
     dtype: str, size: tuple[int, int, int], guarded: bool, seed: int
@@ -69,7 +70,7 @@ def test_a_product_of_any_type_and_size_gives_the_same_bits(
     np.testing.assert_array_equal(fast[0]["y"], slow[0]["y"])
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=some(40))
 @given(
     st.sampled_from(sorted(TYPES)),
     st.integers(1, 4),
@@ -111,7 +112,7 @@ def test_blocks_on_the_diagonal_multiply_only_their_own_rows(
     assert counted == 2 * m * k * n
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=some(60))
 @given(
     st.sampled_from((1, 2, 3, 4, 7)),
     st.sampled_from(("f32", "f16", "i32", "i8", "i64")),
@@ -135,7 +136,7 @@ def test_a_reduction_of_any_kind_gives_the_same_bits(reducer: int, dtype: str, p
 
 
 @given(st.permutations(range(3)), st.tuples(*[st.integers(1, 4)] * 3), st.integers(0, 2), st.integers(0, 5))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=some(40))
 def test_a_copy_in_any_order_with_padding_gives_the_same_bits(
     order: list[int], shape: tuple[int, int, int], pad: int, seed: int
 ) -> None:
@@ -182,7 +183,7 @@ def test_rows_in_order_give_the_same_bits_and_cycles(dtype: str, rows: int, n: i
     assert Oracle(binary, targets.load(binary.target)).violations() == []
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=some(40))
 @given(
     st.sampled_from((0, 1, 2, 3, 4)),
     st.sampled_from(("f32", "f16", "i32", "u8")),

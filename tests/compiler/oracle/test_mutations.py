@@ -10,11 +10,12 @@ from compiler.errors import ModelError
 from compiler.simulator import simulate
 from tests.compiler.oracle import compiled, mutate, wide
 from tests.compiler.oracle.programs import samples
+from tests.tiers import some
 
 
 @pytest.fixture(scope="module")
 def tally() -> mutate.Tally:
-    return mutate.run([*samples(), *compiled.samples(), *wide.samples(every=4)], 240, seed=7)
+    return mutate.run([*samples(), *compiled.samples(), *wide.samples(every=4)], some(240), seed=7)
 
 
 def test_no_illegal_program_runs_with_the_same_results_and_counters(tally: mutate.Tally) -> None:
@@ -27,9 +28,9 @@ def test_no_legal_program_is_refused_or_counts_what_it_does_not_promise(tally: m
 
 def test_the_damage_is_of_every_sort(tally: mutate.Tally) -> None:
     table = tally.table
-    assert table[True, "refused"] > 60
-    assert table[False, "changed"] > 5
-    assert table[False, "survived"] > 5
+    assert table[True, "refused"] > some(60)
+    assert table[False, "changed"] > some(5)
+    assert table[False, "survived"] > some(5)
 
 
 def test_a_header_that_states_another_latency_is_refused() -> None:

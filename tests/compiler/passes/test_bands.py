@@ -16,6 +16,7 @@ from compiler.passes.bands import in_bands
 from compiler.passes.live import live_bytes
 from compiler.schedule import external
 from compiler.schedule.build import build
+from tests.tiers import some
 
 
 def images(layers, channels=3, side=24):
@@ -67,7 +68,7 @@ def work(graph):
     return sum(n.operations for n in graph.nodes if isinstance(n, Compute))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=some(40), deadline=None)
 @given(st.lists(LAYER, min_size=2, max_size=5), st.integers(30, 95))
 def test_bands_keep_every_bit_and_every_operation(layers, share):
     graph = shape_for_units(optimise(compiler.load(images(layers))))

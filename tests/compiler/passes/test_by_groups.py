@@ -20,6 +20,7 @@ from compiler.passes import by_groups
 from compiler.schedule.build import build
 from compiler.schedule.strips import in_group
 from tests.compiler.checks import check_program, same
+from tests.tiers import some
 
 LPU = targets.load("lpu")
 WORDS = 40
@@ -73,7 +74,7 @@ def product(graph):
     return next(n for n in graph.nodes if isinstance(n, Compute) and n.is_contraction)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=some(20), deadline=None)
 @given(
     st.sampled_from([64, 96, 130]),
     st.sampled_from([(1, 128), (1, 192), (2, 64), (4, 64), (2, 128), (3, 64), (4, 96)]),

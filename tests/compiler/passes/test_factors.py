@@ -11,6 +11,7 @@ from compiler.ir.graph import Compute
 from compiler.ir.interpreter import run
 from compiler.ir.verifier import verify
 from compiler.passes import absorb, factors, fold_views, fuse, optimise
+from tests.tiers import some
 
 ROWS, HEADS, DEPTH = 5, 2, 3
 
@@ -50,7 +51,7 @@ def maps(graph):
     return [n.name for n in graph.nodes if isinstance(n, Compute) and n.reducer is None]
 
 
-@settings(deadline=None)
+@settings(max_examples=some(100), deadline=None)
 @given(st.floats(-4, 4, width=32).filter(lambda c: abs(c) > 0.01), st.integers(0, 100))
 def test_scaled_heads_are_products_of_scaled_weights(scale, seed):
     graph = scores(scale, seed=seed)

@@ -11,6 +11,7 @@ import compiler
 from compiler.ir.graph import Compute
 from compiler.ir.interpreter import run
 from compiler.passes import optimise
+from tests.tiers import some
 
 
 def squeezed(channels, filters, size, group=1, gate="HardSigmoid", shown=False):
@@ -48,7 +49,7 @@ def products(graph):
     ]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=some(40), deadline=None)
 @given(st.integers(1, 4), st.integers(1, 6), st.integers(1, 2), st.sampled_from(["HardSigmoid", "Sigmoid", "Relu"]))
 def test_a_gate_before_filters_keeps_the_numbers(channels, filters, group, gate):
     model = squeezed(group * channels, group * filters, (6, 7), group, gate)

@@ -12,6 +12,7 @@ from compiler.ir.terms import Term, arg, expression
 from compiler.ir.types import DType, TensorType
 from compiler.ir.verifier import verify
 from compiler.passes import behind_gathers
+from tests.tiers import some
 
 ROWS, WIDTH, LOOKED_UP = 9, 4, 3
 
@@ -44,7 +45,7 @@ def table(scale_rows: int = ROWS) -> Graph:
     return Graph("table", ("at",), ("y",), types, {"codes": codes, "scales": scales}, (whole, picked))
 
 
-@settings(deadline=None)
+@settings(max_examples=some(100), deadline=None)
 @given(
     at=st.lists(st.integers(-ROWS, ROWS - 1), min_size=LOOKED_UP, max_size=LOOKED_UP), scales=st.sampled_from([1, ROWS])
 )

@@ -12,6 +12,7 @@ from compiler.ir.interpreter import run
 from compiler.ir.verifier import verify
 from compiler.passes import optimise
 from tests.compiler.checks import check_program
+from tests.tiers import some
 
 KINDS = {
     np.int8: TensorProto.INT8,
@@ -69,7 +70,7 @@ def feeds(graph, numbers):
     return fed
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=some(30), deadline=None)
 @given(
     st.integers(1, 40),
     st.integers(2, 120),

@@ -27,6 +27,7 @@ from compiler.passes import (
 )
 from compiler.passes.multiply_add import fused, widened
 from tests.compiler.graphs import feeds_for, graphs
+from tests.tiers import some
 
 EXACT = {
     "dead_code": dead_code,
@@ -58,12 +59,13 @@ def same(graph, other, seed, exact=True):
 
 
 @pytest.mark.parametrize("name", EXACT)
-@settings(max_examples=60)
+@settings(max_examples=some(60))
 @given(graph=graphs(), seed=st.integers(0, 9))
 def test_a_pass_changes_no_bit_of_any_result(name, graph, seed):
     same(graph, verify(EXACT[name](graph)), seed)
 
 
+@settings(max_examples=some(100))
 @given(graph=graphs(), seed=st.integers(0, 9), limit=st.integers(2, 4))
 def test_the_whole_pipeline_keeps_the_meaning(graph, seed, limit):
     done = optimise(graph, reduction_limit=limit, check=verify)
@@ -75,6 +77,7 @@ def test_the_whole_pipeline_keeps_the_meaning(graph, seed, limit):
     assert done.outputs == graph.outputs
 
 
+@settings(max_examples=some(100))
 @given(graph=graphs())
 def test_the_pipeline_never_adds_operations(graph):
     def operations(g):
@@ -83,6 +86,7 @@ def test_the_pipeline_never_adds_operations(graph):
     assert operations(optimise(graph)) <= operations(graph)
 
 
+@settings(max_examples=some(100))
 @given(graph=graphs())
 def test_no_source_is_invented(graph):
     known = {s for n in graph.nodes for s in n.source}
@@ -196,6 +200,7 @@ def test_streams_stay_within_what_the_processor_has():
     assert len(done.nodes) == 3
 
 
+@settings(max_examples=some(100))
 @given(n=st.integers(1, 90), limit=st.integers(2, 20), seed=st.integers(0, 3))
 def test_a_reduction_in_chunks_gives_the_same_bits(n, limit, seed):
     graph = parse(f"""

@@ -11,6 +11,7 @@ import compiler
 from compiler.ir.graph import Compute
 from compiler.ir.interpreter import run
 from compiler.passes import optimise
+from tests.tiers import some
 
 
 def filtered(size, taps, stride, pads, group, weights=None):
@@ -32,7 +33,7 @@ def reduction(graph):
     return next(n.loops[n.parallel :] for n in graph.nodes if isinstance(n, Compute) and n.is_contraction)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=some(60), deadline=None)
 @given(st.integers(1, 5), st.integers(1, 7), st.integers(1, 2), st.integers(0, 4), st.integers(1, 2))
 def test_sums_over_short_images_keep_every_bit(height, taps, stride, pads, group):
     pads = min(pads, taps - 1)

@@ -13,6 +13,7 @@ from compiler.ir.terms import Term, arg
 from compiler.ir.types import DType, TensorType
 from compiler.ir.verifier import verify
 from compiler.precision.ends import ends
+from tests.tiers import some
 
 
 def gelu(x):
@@ -69,7 +70,7 @@ def pooled(activation, rows=12, read_again=False):
     return b.finish({"z": z, **({"y": y} if read_again else {})}, {}, {})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=some(60), deadline=None)
 @given(
     st.sampled_from([gelu, gelu_erf, gelu_short, silu, quick_gelu]),
     st.floats(0.01, 30.0),

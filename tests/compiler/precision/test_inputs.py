@@ -16,6 +16,7 @@ from compiler.precision.error import measure
 from compiler.precision.feeds import seeded
 from compiler.precision.inputs import normals
 from compiler.precision.prepare import calibrated
+from tests.tiers import some
 
 RNG = np.random.default_rng(3)
 
@@ -104,7 +105,7 @@ def test_pictures_lose_little_more_than_what_is_promised(name):
     assert found["snr_db"] >= max(26.0, calibration.errors["int8"]["y"]["snr_db"] - 12.0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=some(60), deadline=None)
 @given(
     sizes=st.lists(st.integers(1, 5), min_size=2, max_size=4),
     mean=st.floats(-300, 300, width=32),
@@ -225,7 +226,7 @@ def test_columns_of_any_size_lose_little_more_than_what_is_promised(name, precis
     assert found["snr_db"] >= max(26.0, calibration.errors[precision]["y"]["snr_db"] - 12.0)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=some(40), deadline=None)
 @given(mean=st.floats(1, 1e6, width=32), odd=st.sampled_from([0.0, 1e-9, 1e9, np.inf]), place=st.integers(0, 7))
 def test_one_odd_feature_does_not_hide_the_others(mean, odd, place):
     deviation = np.full(8, 50, np.float32)

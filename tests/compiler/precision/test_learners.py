@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 import compiler
+from tests.tiers import some
 
 f4 = np.float32
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
-few = settings(deadline=None, max_examples=5)
+few = settings(deadline=None, max_examples=some(5))
 
 
 def node(kind, names=("x",), outputs=("y",), **attributes):

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 import compiler
 from compiler.passes import optimise
 from compiler.precision.convert import choose
+from tests.tiers import some
 
 PREPARE = import_module("compiler.precision.prepare")  # the package has a function of this name
 LAYERS = 8
@@ -50,7 +51,7 @@ def calibration(goal, halvings, examples):
     return found, halves, min(one["snr_db"] for one in found.errors["int8"].values())
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=some(15), deadline=None)
 @given(st.floats(15.0, 60.0), st.integers(1, 2))
 def test_what_falls_back_keeps_the_goal_in_no_more_float16(goal, count):
     risen, most, _ = calibration(goal, 0, feeds(count))

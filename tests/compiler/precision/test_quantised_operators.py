@@ -9,8 +9,9 @@ from onnx import helper
 from compiler.ir.graph import Compute
 from compiler.ir.types import DType
 from tests.compiler.precision.runtime import FLOAT, INT8, INT32, UINT8, check
+from tests.tiers import some
 
-few = settings(deadline=None, max_examples=12)
+few = settings(deadline=None, max_examples=some(12))
 SEED = st.integers(0, 2**32 - 1)
 ONNX = {"u1": UINT8, "i1": INT8}
 f4 = np.float32

@@ -20,7 +20,9 @@ def reference(data, feeds):
     return [dict(zip(names, session.run(None, feed), strict=True)) for feed in feeds]
 
 
-@pytest.mark.parametrize(("precision", "least"), [("int8", 20.0), ("float16", 45.0)])
+@pytest.mark.parametrize(
+    ("precision", "least"), [("int8", 20.0), pytest.param("float16", 45.0, marks=pytest.mark.thorough)]
+)
 def test_sixteen_frames_of_sound_keep_their_signal(precision, least):
     data, dims = model_bytes("silero")
     graph = compiler.load(data, dims=dims)

@@ -22,6 +22,7 @@ from tests.compiler.oracle.hazards import Oracle
 from tests.compiler.oracle.lanes import Lanes
 from tests.compiler.schedule.test_narrow import feeds, values
 from tests.compiler.schedule.test_shared_passes import widened
+from tests.tiers import some
 
 I8, F16, F32 = DType.I8, DType.F16, DType.F32
 KINDS = [(DType.U8, I8), (F16, F16), (F32, F32)]
@@ -49,7 +50,7 @@ def only_bands(patch):
     patch.setattr("compiler.schedule.vector.quicker", lambda *_: False)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=some(12), deadline=None)
 @given(
     st.integers(2, 9),
     st.integers(1, 2),

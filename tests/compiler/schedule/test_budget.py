@@ -23,6 +23,7 @@ from compiler.passes.fuse import MAX_STEPS
 from compiler.schedule import budget, memory
 from compiler.schedule.budget import EFFORT, OPERATION, Tiles, TooLong
 from compiler.schedule.memory import Lifetime, plan
+from tests.tiers import some
 
 F32 = DType.F32
 
@@ -43,6 +44,7 @@ def expressions(draw: st.DrawFn) -> Expr:
     return Expr(tuple(steps))
 
 
+@settings(max_examples=some(100))
 @given(expressions(), expressions(), st.integers(0, 2), st.integers(1, 20))
 def test_steps_put_into_steps_are_the_expression_of_the_terms(outer, inner, position, most):
     whole = expression(term_of(outer, {position: term_of(inner)}))
@@ -129,7 +131,7 @@ def test_real_programs_are_far_from_the_limit():
     assert EFFORT >= 2 * 27_400 + 400 * OPERATION  # text detection in float32 has the most instructions of the models
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=some(25), deadline=None)
 @given(st.data())
 def test_buffers_lie_where_a_look_at_each_neighbour_has_them(data):
     buffers = [

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from compiler.isa.instruction import Instruction
 from compiler.schedule import depend, problem
 from compiler.schedule.tile import EMPTY, Input, Span, Tile
+from tests.tiers import some
 
 VALUES = ("x", "y", "z")
 
@@ -51,7 +52,7 @@ def _brute(tiles: list[Tile]) -> list[dict[int, int]]:
     return found
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=some(30), deadline=None)
 @given(programs())
 def test_tiles_wait_for_whoever_writes_a_line_that_they_read(tiles: list[Tile]) -> None:
     found = depend.dependencies(tiles, {value: (value,) for value in VALUES}, [])
@@ -59,7 +60,7 @@ def test_tiles_wait_for_whoever_writes_a_line_that_they_read(tiles: list[Tile]) 
     assert all(list(edges) == sorted(edges) for edges in found)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=some(30), deadline=None)
 @given(programs())
 def test_tiles_that_write_a_line_in_common_are_mates(tiles: list[Tile]) -> None:
     wanted: dict[int, dict[int, tuple[int, int]]] = {}

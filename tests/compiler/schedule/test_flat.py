@@ -16,6 +16,7 @@ from compiler.schedule.sides import Chooser
 from tests.compiler.checks import check_program
 from tests.compiler.schedule.test_narrow import feeds
 from tests.compiler.schedule.test_parted import F16, KINDS, only, pointwise
+from tests.tiers import some
 
 
 def placed(graph, order, pitch=None):
@@ -55,7 +56,7 @@ def image_stays(patch):
     patch.setattr(Chooser, "_sides", lambda self, node: [s for s in real(self, node) if s.stationary == 0])
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=some(8), deadline=None)
 @given(
     st.integers(2, 40), st.integers(1, 40), st.tuples(st.integers(2, 30), st.integers(11, 40)), st.sampled_from(KINDS)
 )

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from benchmarks.memory import least
 from compiler.schedule.memory import Lifetime, live_bound, plan, sections
 from compiler.schedule.offsets import search
+from tests.tiers import some
 
 LINE = 320
 
@@ -26,7 +27,7 @@ def live(b, cycle, period):
     return (cycle - b.start) % period < b.end - b.start if period else b.start <= cycle < b.end
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=some(150), deadline=None)
 @given(lifetimes(), st.sampled_from([None, 40, 61, 200]))
 def test_no_two_live_buffers_overlap_and_the_bound_is_the_largest_live_sum(buffers, period):
     result = plan(buffers, period)
@@ -122,7 +123,7 @@ def test_a_search_is_as_deep_as_there_are_buffers():
     assert sorted(found.offsets) == [n * LINE for n in range(600)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=some(40), deadline=None)
 @given(lifetimes(longest=30), st.sampled_from([40, 61]))
 def test_an_integer_program_agrees_with_what_the_search_proves(buffers, period):
     result = plan(buffers[:8], period)

@@ -13,6 +13,7 @@ from compiler.ir.terms import arg
 from compiler.ir.types import DType, TensorType
 from compiler.isa.instruction import Op
 from tests.compiler.checks import check_program
+from tests.tiers import some
 
 PAIRS = [(DType.U8, DType.I8), (DType.I8, DType.U8), (DType.I8, DType.I8), (DType.U8, DType.U8), (DType.F16, DType.F16)]
 LEFT, RIGHT = Access((0, 0), ((1, 0, 0), (0, 0, 1))), Access((0, 0), ((0, 0, 1), (0, 1, 0)))
@@ -57,7 +58,7 @@ def product(m, k, n, pair, out, constant):
     return b.finish({"y": y}, {}, {})
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=some(25), deadline=None)
 @given(
     st.integers(1, 150),
     st.integers(1, 700),
@@ -82,7 +83,7 @@ def test_large_narrow_products_run_on_the_planes(pair):
     assert not any(i.opcode == Op.VECTOR for i in binary.rows)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=some(15), deadline=None)
 @given(
     st.integers(1, 9),
     st.integers(1, 9),

@@ -15,6 +15,7 @@ from compiler.ir.terms import arg
 from compiler.ir.types import DType, TensorType
 from tests.compiler.checks import binary_of
 from tests.compiler.oracle.hazards import Oracle
+from tests.tiers import some
 
 F32 = DType.F32
 HERE = Access.identity(2)
@@ -36,7 +37,7 @@ def growing(rows: int, width: int, parts: int) -> Graph:
 
 
 @pytest.mark.parametrize("name", ["lpu", "lpu2"])
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=some(5), deadline=None)
 @given(st.sampled_from((3, 150, 201)), st.integers(1, 9), st.integers(1, 3))
 def test_parts_that_grow_out_of_each_other_are_legal_back_to_back(name: str, rows: int, width: int, parts: int) -> None:
     target = targets.load(name)

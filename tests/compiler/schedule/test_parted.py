@@ -16,6 +16,7 @@ from tests.compiler.checks import check_program
 from tests.compiler.schedule.test_bands import depthwise
 from tests.compiler.schedule.test_narrow import feeds, values
 from tests.compiler.schedule.test_shared_passes import widened
+from tests.tiers import some
 
 F16, F32 = DType.F16, DType.F32
 KINDS = [(DType.U8, DType.I8), (F16, F16), (F32, F32)]
@@ -67,13 +68,13 @@ def exact(graph, found):
     assert blocks or not made
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=some(8), deadline=None)
 @given(st.integers(2, 9), st.tuples(st.integers(1, 3), st.integers(30, 140)), st.integers(2, 5), st.sampled_from(KINDS))
 def test_parts_of_a_depthwise_layer_are_exact(channels, size, taps, kinds):
     exact(depthwise(channels, 1, size, (1, taps), (1, 1), kinds), "parted")
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=some(8), deadline=None)
 @given(
     st.integers(2, 40), st.integers(1, 40), st.tuples(st.integers(1, 3), st.integers(90, 200)), st.sampled_from(KINDS)
 )

@@ -12,6 +12,7 @@ from compiler.ir.types import DType
 from compiler.isa.flow import ROWS
 from compiler.schedule.place import Place, ordered_strides, reshape_strides, stream
 from compiler.schedule.space import Space
+from tests.tiers import some
 
 LINE = 64
 MACHINE = replace(targets.load("lpu"), line_bytes=LINE)
@@ -36,7 +37,7 @@ def pieces(draw):
     return place, access, extents, cut, s, tuple(ranges)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=some(300), deadline=None)
 @given(pieces())
 def test_every_element_inside_the_tensor_lies_on_a_named_line(case):
     place, access, extents, cut, s, ranges = case
@@ -65,7 +66,7 @@ def _point(index, extents):
 SHAPES = st.lists(st.sampled_from([1, 2, 3, 4, 6]), min_size=1, max_size=4)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=some(300), deadline=None)
 @given(SHAPES, st.data())
 def test_a_reshape_without_a_copy_names_the_same_elements(shape, data):
     order = data.draw(st.permutations(range(len(shape))))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.schedule.planes import Block, Place, Plane
 from compiler.schedule.track import ONCE
+from tests.tiers import some
 
 KINDS = [(beats, load, 2) for beats in (1, 4) for load in (1, 3)]
 WANTED = st.tuples(
@@ -29,6 +30,7 @@ def _first(plane: Plane, block: Block, ready: int, loadable: int, before: int) -
     return None
 
 
+@settings(max_examples=some(100))
 @given(st.lists(WANTED, max_size=40), st.sampled_from([1, 2]))
 def test_a_block_of_new_weights_takes_the_first_place_that_is_free(
     wanted: list[tuple[object, ...]], slots: int

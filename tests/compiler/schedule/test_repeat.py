@@ -20,12 +20,13 @@ from compiler.simulator import simulate
 from tests.compiler.checks import binary_of, check_program
 from tests.compiler.graphs import feeds_for, graphs
 from tests.compiler.schedule.test_track import masked
+from tests.tiers import some
 
 SMALL = Path(__file__).parents[3] / "samples" / "digits-small.onnx"
 
 
 @pytest.mark.parametrize("target", ["lpu", "systolic", "edge"])
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=some(8), deadline=None)
 @given(graph=graphs(), seed=st.integers(0, 1000))
 def test_inferences_in_turn_give_what_each_gives_alone(target, graph, seed):
     plan, _ = binary_of(graph, targets.load(target), objective="interval")

@@ -15,6 +15,7 @@ from tests.compiler.checks import check_program
 from tests.compiler.schedule.test_narrow import feeds
 from tests.compiler.schedule.test_share import products
 from tests.compiler.schedule.test_track import masked
+from tests.tiers import some
 
 LATENCY = 5
 CYCLES = st.tuples(st.integers(1, 9), st.integers(1, 9))
@@ -39,6 +40,7 @@ def test_no_order_round_the_period_waits_less(chains):
     assert waits(made, found) == min(waits(made, [0, *rest]) for rest in permutations(range(1, len(made))))
 
 
+@settings(max_examples=some(100))
 @given(CHAINS, st.integers(1, 3), st.integers(1, 3), st.integers(20, 120))
 def test_nothing_is_taken_twice(chains, planes, slots, period):
     made, wanted = blocks(chains), [1 + n % 2 for n in range(len(chains))]
@@ -65,6 +67,7 @@ def test_nothing_is_taken_twice(chains, planes, slots, period):
             take((seat.plane, "bank", bank), seat.places[0].start, end)
 
 
+@settings(max_examples=some(100))
 @given(CHAINS, st.integers(1, 3))
 def test_all_find_seats_in_a_period_as_long_as_all_their_cycles(chains, planes):
     made = blocks(chains)
@@ -73,7 +76,7 @@ def test_all_find_seats_in_a_period_as_long_as_all_their_cycles(chains, planes):
     assert seats(made, [1] * len(made), tables) is not None
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=some(6), deadline=None)
 @given(rows=st.integers(40, 160), columns=st.integers(24, 160), layers=st.integers(2, 4))
 def test_programs_with_seats_keep_their_bits(rows, columns, layers):
     graph = products(rows, columns, layers)

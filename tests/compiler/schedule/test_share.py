@@ -13,6 +13,7 @@ from compiler.schedule.share import shared
 from tests.compiler.checks import check_program
 from tests.compiler.schedule.test_narrow import feeds, values
 from tests.compiler.schedule.test_shared_passes import widened
+from tests.tiers import some
 
 HALF, FULL = DType.F16, DType.F32
 
@@ -33,7 +34,7 @@ def products(rows, columns, layers):
     return b.finish({"y": value}, {}, {})
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=some(8), deadline=None)
 @given(rows=st.integers(40, 160), columns=st.integers(24, 160), layers=st.integers(1, 3))
 def test_shared_epilogues_keep_their_bits(rows, columns, layers):
     graph = products(rows, columns, layers)

@@ -15,6 +15,7 @@ from compiler.isa.instruction import Op
 from compiler.reporting import per_operation
 from tests.compiler.checks import check_program
 from tests.compiler.schedule.test_narrow import feeds, values
+from tests.tiers import some
 
 F32 = DType.F32
 KINDS = [(DType.U8, DType.I8), (DType.F16, DType.F16), (F32, F32)]
@@ -70,7 +71,7 @@ def blocks_of(binary):
     return [i.blocks for i in binary.rows if i.opcode == Op.MATMUL and i.blocks]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=some(12), deadline=None)
 @given(
     st.integers(1, 40),
     st.integers(1, 3),
@@ -105,7 +106,7 @@ def test_small_heads_share_passes():
     assert sum(i.opcode == Op.MATMUL for i in binary.rows) < 10
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=some(8), deadline=None)
 @given(st.integers(1, 12), st.integers(1, 70), st.integers(1, 70), st.integers(1, 40))
 def test_heads_of_two_run_time_factors_are_exact(count, rows, columns, depth):
     graph = heads(count, rows, columns, depth)
@@ -132,7 +133,7 @@ def test_an_infinite_value_stays_in_its_own_group():
     check_program(graph, "lpu", [feed])
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=some(12), deadline=None)
 @given(
     st.integers(2, 40),
     st.integers(1, 20),

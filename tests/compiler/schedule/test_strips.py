@@ -30,6 +30,7 @@ from compiler.schedule.strips import (
     whole_of,
 )
 from tests.compiler.checks import check_program
+from tests.tiers import some
 
 LPU = targets.load("lpu")
 WORDS = 30
@@ -105,7 +106,7 @@ def strips(graph):
     return [len(n.parts) for n in graph.nodes if isinstance(n, Join) and n.name.endswith("~strips")]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=some(12), deadline=None)
 @given(
     st.integers(2 * ROWS, 5 * ROWS),
     st.integers(2, 4),

@@ -10,6 +10,7 @@ from compiler.isa.stream import Loop, Nest, Stream, points
 from compiler.isa.table import time
 from compiler.isa.tables import Pool
 from compiler.isa.timings import Timings
+from tests.tiers import some
 
 LPU = targets.load("lpu")
 
@@ -20,7 +21,7 @@ def nests(draw: st.DrawFn) -> Nest:
     return tuple(Loop(*loop) for loop in draw(st.lists(loops, min_size=1, max_size=3)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=some(150), deadline=None)
 @given(a=st.tuples(nests(), nests()), out=st.tuples(nests(), nests()), data=st.data())
 def test_pieces_that_a_whole_row_lies_between_take_the_same_time_and_count_alike(a, out, data):
     pool = Pool()

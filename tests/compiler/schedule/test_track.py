@@ -18,11 +18,12 @@ from compiler.schedule import repeat
 from compiler.schedule.build import build
 from compiler.schedule.track import ONCE, Track
 from tests.compiler.checks import check_program
+from tests.tiers import some
 
 F32 = DType.F32
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=some(200), deadline=None)
 @given(
     period=st.integers(1, 40),
     asked=st.lists(st.tuples(st.integers(0, 120), st.integers(1, 12), st.booleans()), max_size=50),

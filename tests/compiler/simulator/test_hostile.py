@@ -15,6 +15,7 @@ from compiler.isa.instruction import FIELDS, Instruction, pack
 from compiler.isa.stream import Loop
 from compiler.simulator import SimulationError, simulate
 from tests.compiler.oracle.programs import product, samples
+from tests.tiers import some
 
 SAMPLES = samples()
 
@@ -27,7 +28,7 @@ def _run(data: bytes, feeds: list[dict[str, np.ndarray]]) -> str:
     return ""
 
 
-@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=some(200), suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.sampled_from(SAMPLES),
     st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=2),
@@ -39,7 +40,7 @@ def test_changed_bytes_run_or_are_refused(sample, changes) -> None:  # type: ign
     _run(bytes(data), sample.feeds)
 
 
-@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=some(300), suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.sampled_from(SAMPLES),
     st.integers(0, 99),
@@ -54,7 +55,7 @@ def test_any_field_of_any_instruction_may_hold_anything(sample, which: int, name
     _run(replace(sample.binary, instructions=pack(rows)).to_bytes(), sample.feeds)
 
 
-@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=some(200), suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.sampled_from(SAMPLES),
     st.integers(0, 99),

@@ -16,9 +16,10 @@ from compiler.simulator.forms import Form
 from compiler.simulator.placing import Unclear
 from tests.compiler.isa.test_flow import LINE, Range, pieces
 from tests.compiler.oracle.footprint import elements
+from tests.tiers import some
 
 
-@settings(deadline=None)
+@settings(max_examples=some(100), deadline=None)
 @given(
     piece=pieces(), room=st.lists(st.integers(0, 9), min_size=1, max_size=4, unique=True), grain=st.sampled_from((1, 2))
 )

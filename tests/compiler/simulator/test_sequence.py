@@ -1,10 +1,11 @@
 """Products that continue each other are told apart, and counted, by all of those before them."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.simulator.sequence import chained, terms
+from tests.tiers import some
 
 
 @st.composite
@@ -19,6 +20,7 @@ def chains(draw):
     return np.array(before), ways
 
 
+@settings(max_examples=some(100))
 @given(chains())
 def test_two_have_one_number_where_their_chains_are_alike_all_the_way(made):
     before, ways = made
@@ -26,6 +28,7 @@ def test_two_have_one_number_where_their_chains_are_alike_all_the_way(made):
     assert len(set(zip(found.tolist(), ways, strict=True))) == len(set(found.tolist())) == len(set(ways))
 
 
+@settings(max_examples=some(100))
 @given(chains())
 def test_the_terms_of_a_sum_are_those_of_all_its_products(made):
     before, ways = made

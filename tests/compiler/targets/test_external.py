@@ -32,6 +32,7 @@ from compiler.targets import catalogue
 from tests.compiler.checks import binary_of, check_program, check_rows, same
 from tests.compiler.schedule import test_narrow
 from tests.compiler.schedule.test_narrow import feeds
+from tests.tiers import some
 
 PEBBLE = Path(__file__).parents[1] / "probing" / "pebble.toml"
 SAMPLES = Path(__file__).parents[3] / "samples"
@@ -56,7 +57,7 @@ def without(name: str, *sections: str) -> targets.Target:
     return targets.parse(text)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=some(10), deadline=None)
 @given(
     st.integers(1, 40),
     st.integers(1, 120),
