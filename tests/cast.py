@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from allauth.account.models import EmailAddress
+from django.conf import settings
+from django.test import Client
 
 from apps.accounts.models import Membership, Organisation, User
 from apps.accounts.roles import Role
@@ -51,3 +54,23 @@ def assemble() -> Cast:
     Membership.objects.create(user=stranger, organisation=other, role=Role.OWNER)
     admin = person("Admin", admin=True)
     return Cast(organisation=organisation, stranger=stranger, stranger_organisation=other, admin=admin, **members)
+
+
+class Browsers:
+    """Browsers of the people of a cast that the tests of a file share: each person signs in once, and the middleware is made
+    once. `browsers(cast.owner)` is a new browser in which that person is signed in, `browsers()` one in which nobody is."""
+
+    def __init__(self, cast: Cast) -> None:
+        self._handler = Client().handler
+        self._keys: dict[Any, str] = {}
+        for user in (*(cast.of_role(role) for role in Role), cast.stranger, cast.admin):
+            client = Client()
+            client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+            self._keys[user.pk] = client.cookies[settings.SESSION_COOKIE_NAME].value
+
+    def __call__(self, user: User | None = None) -> Client:
+        client = Client()
+        client.handler = self._handler
+        if user is not None:
+            client.cookies[settings.SESSION_COOKIE_NAME] = self._keys[user.pk]
+        return client

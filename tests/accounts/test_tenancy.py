@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,14 +14,17 @@ from apps.accounts import services
 from apps.accounts.models import Organisation, User
 from apps.accounts.roles import Role, Scope
 from tests import tenancy
-from tests.cast import Cast
+from tests.cast import Browsers, Cast
 from tests.tenancy import Route
 
 ROUTES = tenancy.declared()
 CLOSED = [route for route in ROUTES if not route.public and not route.step]
 PUBLIC = [route for route in ROUTES if route.public and route.path != "/metrics"]  # which asks for a token of its own
 
-AsUser = Callable[[User], Client]
+
+@pytest.fixture(scope="module")
+def browsers(shared_cast: Cast) -> Browsers:
+    return Browsers(shared_cast)
 
 
 def name(value: Any) -> str:
@@ -62,40 +64,40 @@ def test_an_address_with_a_parameter_says_how_to_make_its_object() -> None:
 
 
 @pytest.mark.parametrize("route", PUBLIC, ids=name)
-def test_a_public_address_opens_without_a_sign_in(cast: Cast, route: Route) -> None:
-    response = knock(Client(), route, route.make(cast) if route.make else {})
+def test_a_public_address_opens_without_a_sign_in(cast: Cast, browsers: Browsers, route: Route) -> None:
+    response = knock(browsers(), route, route.make(cast) if route.make else {})
     assert response.status_code not in {302, 401, 403, 404}, response.status_code
     assert response.status_code < 500
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.step], ids=name)
-def test_a_step_of_a_sign_in_leads_to_its_beginning(cast: Cast, route: Route) -> None:
-    response = knock(Client(), route, {})
+def test_a_step_of_a_sign_in_leads_to_its_beginning(cast: Cast, browsers: Browsers, route: Route) -> None:
+    response = knock(browsers(), route, {})
     assert (response.status_code, response["Location"]) == (302, "/sign-in")
 
 
 @pytest.mark.parametrize("route", CLOSED, ids=name)
-def test_an_address_opens_to_those_who_may_and_to_nobody_else(cast: Cast, as_user: AsUser, route: Route) -> None:
+def test_an_address_opens_to_those_who_may_and_to_nobody_else(cast: Cast, browsers: Browsers, route: Route) -> None:
     """First all who are refused, which changes nothing, then who gets in: the object is made once."""
     values = route.make(cast) if route.make else {}
-    anonymous(route, values)
+    anonymous(browsers, route, values)
     if route.make and (route.own or of_organisation(route)):
-        strangers(cast, as_user, route, values)
+        strangers(cast, browsers, route, values)
     if route.is_api and route.scope is not None:
-        without_scope(cast, route, values)
+        without_scope(cast, browsers, route, values)
     if route.admin:
-        administrators(cast, as_user, route, values)
+        administrators(cast, browsers, route, values)
     elif of_organisation(route):
-        members(cast, as_user, route, values)
+        members(cast, browsers, route, values)
 
 
 def of_organisation(route: Route) -> bool:
     return not route.admin and not route.signed_in
 
 
-def anonymous(route: Route, values: dict[str, Any]) -> None:
+def anonymous(browsers: Browsers, route: Route, values: dict[str, Any]) -> None:
     """Nobody in particular is sent away."""
-    response = knock(Client(), route, values)
+    response = knock(browsers(), route, values)
     if route.is_api:
         assert response.status_code == 401
         assert response["Content-Type"] == "application/problem+json"
@@ -104,42 +106,42 @@ def anonymous(route: Route, values: dict[str, Any]) -> None:
         assert response["Location"].startswith("/sign-in?next=")
 
 
-def strangers(cast: Cast, as_user: AsUser, route: Route, values: dict[str, Any]) -> None:
+def strangers(cast: Cast, browsers: Browsers, route: Route, values: dict[str, Any]) -> None:
     """A stranger does not learn that the object exists, with a token of every scope neither."""
-    assert knock(as_user(cast.stranger), route, values).status_code == 404, "a stranger"
+    assert knock(browsers(cast.stranger), route, values).status_code == 404, "a stranger"
     if route.is_api:
         assert route.scope
         scopes = (scope for scope in Scope if scope is not Scope.ADMIN)
         secret = token_for(cast.stranger, cast.stranger_organisation, *scopes)
-        response = knock(Client(), route, values, authorization=f"Bearer {secret}")
+        response = knock(browsers(), route, values, authorization=f"Bearer {secret}")
         assert response.status_code == 404, "a stranger's token"
 
 
-def without_scope(cast: Cast, route: Route, values: dict[str, Any]) -> None:
+def without_scope(cast: Cast, browsers: Browsers, route: Route, values: dict[str, Any]) -> None:
     """A token without the scope is refused."""
     others = [scope for scope in Scope if scope not in {route.scope, Scope.ADMIN}]
     secret = token_for(cast.owner, cast.organisation, *others)
-    response = knock(Client(), route, values, authorization=f"Bearer {secret}")
+    response = knock(browsers(), route, values, authorization=f"Bearer {secret}")
     assert response.status_code == (404 if route.admin else 403), "a token without the scope"
 
 
-def members(cast: Cast, as_user: AsUser, route: Route, values: dict[str, Any]) -> None:
+def members(cast: Cast, browsers: Browsers, route: Route, values: dict[str, Any]) -> None:
     """A role that is not enough is refused; a member with the role gets in."""
     for role in Role:
         if role not in route.roles:
-            assert knock(as_user(cast.of_role(role)), route, values).status_code == 403, role
+            assert knock(browsers(cast.of_role(role)), route, values).status_code == 403, role
     role = next(role for role in Role if role in route.roles)
-    response = knock(as_user(cast.of_role(role)), route, values)
+    response = knock(browsers(cast.of_role(role)), route, values)
     assert response.status_code not in {401, 403, 404}, response.content[:300]
     assert response.status_code < 500
 
 
-def administrators(cast: Cast, as_user: AsUser, route: Route, values: dict[str, Any]) -> None:
+def administrators(cast: Cast, browsers: Browsers, route: Route, values: dict[str, Any]) -> None:
     """Only an administrator sees the administrators' pages, and an administrator's token opens their operations."""
-    assert knock(as_user(cast.owner), route, values).status_code == 404, "an owner"
+    assert knock(browsers(cast.owner), route, values).status_code == 404, "an owner"
     if route.make or not route.parameters:
-        assert knock(as_user(cast.admin), route, values).status_code not in {401, 403, 404}
+        assert knock(browsers(cast.admin), route, values).status_code not in {401, 403, 404}
     if route.is_api:
         secret = token_for(cast.admin, None, Scope.ADMIN)
-        response = knock(Client(), route, values, authorization=f"Bearer {secret}")
+        response = knock(browsers(), route, values, authorization=f"Bearer {secret}")
         assert response.status_code not in {401, 403}

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from html.parser import HTMLParser
 
 import pytest
 from django.db import transaction
-from django.test import Client
 
-from apps.accounts.models import User
 from tests import tenancy
-from tests.cast import Cast
+from tests.cast import Browsers, Cast
 from tests.tenancy import Route
 
-AsUser = Callable[[User], Client]
 PAGES = [route for route in tenancy.declared() if route.method == "GET" and not route.is_api and not route.step]
 pytestmark = pytest.mark.django_db
 
@@ -70,10 +66,15 @@ class Outline(HTMLParser):
         return found
 
 
+@pytest.fixture(scope="module")
+def browsers(shared_cast: Cast) -> Browsers:
+    return Browsers(shared_cast)
+
+
 @pytest.mark.parametrize("route", PAGES, ids=[route.path for route in PAGES])
-def test_every_page_has_landmarks_and_headings_in_order(cast: Cast, as_user: AsUser, route: Route) -> None:
+def test_every_page_has_landmarks_and_headings_in_order(cast: Cast, browsers: Browsers, route: Route) -> None:
     user = cast.admin if route.admin else cast.owner
-    client = Client() if route.public and route.path in {"/sign-in", "/sign-up"} else as_user(user)
+    client = browsers(None if route.public and route.path in {"/sign-in", "/sign-up"} else user)
     with transaction.atomic():
         answer = client.get(route.address(route.make(cast) if route.make else {}))
     if answer.status_code != 200 or not answer["Content-Type"].startswith("text/html") or answer.streaming:
