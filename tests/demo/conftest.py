@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,11 +13,13 @@ from pytest_django import Settings as SettingsWrapper
 
 from apps.accounts.models import Organisation
 from apps.demo import month as months
+from apps.demo.deals import DEALS, Deal, deals
 from apps.demo.models import SampleStep
 from apps.demo.month import month_due, month_make
 from apps.dispatch.services import leases_offer_due
 from apps.sales.models import Contract, ContractState
 from apps.sales.services import contracts_close_due
+from tests.tiers import PART, WHOLE
 
 NOW = datetime(2026, 11, 27, 14, 37, 12, tzinfo=UTC)
 
@@ -30,7 +33,21 @@ def seeded(db: None, settings: SettingsWrapper) -> Organisation:
 
 
 @pytest.fixture
-def cut_off(seeded: Organisation, monkeypatch: pytest.MonkeyPatch) -> Organisation:
+def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For every change, each contract is of a quarter of its hours, and models are compiled for the batches that are bought:
+    the days, steps and kinds of paper stay. The whole makes the month as it is shipped."""
+    if WHOLE:
+        return
+
+    def quieter(**instants: datetime) -> list[Deal]:
+        return [replace(deal, hours=deal.hours // PART) for deal in deals(**instants)]
+
+    monkeypatch.setattr(months, "deals", quieter)
+    monkeypatch.setattr(months, "BATCHES", sorted({deal.batch for deal in DEALS if deal.model == "digits-batch"}))
+
+
+@pytest.fixture
+def cut_off(seeded: Organisation, _quiet: None, monkeypatch: pytest.MonkeyPatch) -> Organisation:
     """The demo organisation with its month, whose making was killed three times, once within a step.
 
     Between two runs the scheduler's sweeps find nothing to do.
