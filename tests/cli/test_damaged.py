@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import random
 from collections.abc import Iterator
 from itertools import cycle
 from pathlib import Path
@@ -22,6 +23,7 @@ from tests.cli.networks import network_write
 from tests.cli.test_verify import Papers
 from tests.ledger.money import NOW, held, usage, used
 from tests.pricing.rating.books import SHIPPED
+from tests.tiers import WHOLE
 
 pytestmark = pytest.mark.django_db
 GONE = object()
@@ -84,9 +86,11 @@ def _ends(arguments: list[Any], capsys: pytest.CaptureFixture[str], *, may_be_ri
 def _each(
     folder: Path, name: str, document: Any, arguments: list[Any], capsys: pytest.CaptureFixture[str], every: int = 1
 ) -> None:
-    """Every place of the document (or each so many) is something else, one after the other."""
+    """Every place of the document (or each so many) is something else, one after the other: all of them in the whole, each
+    third of them for every change, always beginning elsewhere."""
     kinds = cycle(STRANGE)
-    for path in list(_places(document))[::every]:
+    step = every if WHOLE else 3 * every
+    for path in list(_places(document))[random.randrange(step) :: step]:
         changed = _damaged(document, path, next(kinds))
         if "digest" in document and path != ("digest",):  # else its digest is all that is looked at
             changed["digest"] = _digest(changed)

@@ -33,6 +33,7 @@ from tests.cli.networks import network_write
 from tests.pricing.rating.books import SHIPPED
 from tests.sales.market import Market, open_market
 from tests.sales.test_contracts import run
+from tests.tiers import WHOLE, some
 
 ROOT = Path(__file__).parents[2]
 
@@ -172,7 +173,7 @@ def _change(document: dict[str, Any], path: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def test_whatever_is_changed_is_found_by_the_digest(papers: Papers) -> None:
-    for path in list(_places(papers.invoice))[::5]:
+    for path in list(_places(papers.invoice))[:: 5 if WHOLE else 20]:
         changed = _change(papers.invoice, path)
         assert papers.run(changed) in {WRONG, UNUSABLE}, path
 
@@ -196,12 +197,11 @@ def test_a_changed_figure_is_found_even_when_the_digest_was_made_anew(papers: Pa
     ]
     assert len(figures) > 150
     assert any(path[-2:] == ("pool", "processor_class") for path in figures)
-    for path in random.Random(6).sample(figures, 60):
+    for path in random.Random(6).sample(figures, some(60)):
         changed = _change(body, path)
         changed["digest"] = digest_of(changed)
-        assert papers.run(changed) in {WRONG, UNUSABLE, PARTLY}, path
-        if papers.run(changed) == PARTLY:
-            assert path[-1] == "model_sha256"
+        allowed = {WRONG, UNUSABLE, PARTLY} if path[-1] == "model_sha256" else {WRONG, UNUSABLE}
+        assert papers.run(changed) in allowed, path
 
 
 def test_the_first_difference_names_its_place(papers: Papers, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -22,8 +23,9 @@ from tests.cast import Cast
 from tests.config.growth import Growth, rows_counted
 from tests.sales.market import open_market
 from tests.tenancy import Route
+from tests.tiers import WHOLE
 
-FEW, MANY = 2, 8
+FEW, MANY = 2, 8 if WHOLE else 4
 GETS = [route for route in tenancy.declared() if route.method == "GET" and not route.step]
 # Files hold everything that there is: their rows are read in pieces of a fixed size.
 FILES = {"GET /api/v1/ledger/chain", "GET /portal/focus.csv", "GET /portal/focus.parquet", "GET /api/v1/usage/focus"}
@@ -78,12 +80,18 @@ pytestmark = pytest.mark.django_db
 AsUser = Callable[[User], Client]
 
 
-@pytest.fixture
-def growth(cast: Cast) -> Growth:
-    """Few copies of everything."""
-    made = Growth(cast, open_market())
+@pytest.fixture(scope="module")
+def grown_once(shared_cast: Cast) -> Growth:
+    """Few copies of everything, for all tests here."""
+    made = Growth(shared_cast, open_market())
     made.until(FEW)
     return made
+
+
+@pytest.fixture
+def growth(cast: Cast, grown_once: Growth) -> Growth:
+    """Few copies of everything. Asking for `cast` has the file share one, see `share_cast`."""
+    return deepcopy(grown_once)
 
 
 class Asker:

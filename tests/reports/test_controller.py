@@ -30,6 +30,7 @@ from compiler import targets
 from tests.cast import Cast
 from tests.dispatch.scene import Scene
 from tests.sales.market import NOW, open_market
+from tests.tiers import some
 
 pytestmark = pytest.mark.django_db
 SECOND = 900_000_000  # cycles
@@ -100,7 +101,9 @@ ROUNDS = st.lists(st.tuples(FACTS, st.sampled_from([0, 1, 7, 23, 25])), min_size
 PHASES = (Phase.reuse, Phase.generate)  # making a failure smaller would take minutes of the database
 
 
-@settings(max_examples=15, deadline=None, phases=PHASES, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=some(15), deadline=None, phases=PHASES, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(rounds=ROUNDS, limits=LIMITS, mode=st.sampled_from(["applies"] * 5 + ["off", "proposes"]))
 def test_nothing_outside_the_limits_is_applied(
     scene: Scene, rounds: list[tuple[dict[str, Any], int]], limits: Limits, mode: str

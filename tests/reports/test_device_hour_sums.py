@@ -13,6 +13,7 @@ from tests.cast import assemble
 from tests.dispatch.scene import Scene
 from tests.reports.test_device_hours import MONTH, ran, ran_by_leases
 from tests.sales.market import CLOCK, NOW, open_market
+from tests.tiers import some
 
 MINUTE = 60 * CLOCK  # cycles
 
@@ -20,7 +21,7 @@ MINUTE = 60 * CLOCK  # cycles
 class Hours(TestCase):
     """A property over jobs of any length and periods of any ends."""
 
-    @settings(max_examples=15, deadline=None)
+    @settings(max_examples=some(15), deadline=None)
     @given(
         st.lists(st.tuples(st.integers(1, 5), st.integers(1, 50)), min_size=1, max_size=4),
         st.lists(st.tuples(st.integers(0, 900), st.integers(1, 900)), min_size=1, max_size=6),
