@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import pickle
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -24,7 +26,6 @@ from apps.registry.services import sample_add
 from tests.cast import Cast
 
 NOW = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
-_LEFT: dict[str, dict[str, bytes]] = {}  # files of children that have ended, by what they were asked
 
 
 class Clock:
@@ -46,19 +47,22 @@ def ask(cast: Cast, version: ModelVersion, *, target: str = "lpu", **options: An
     return services.job_create(version=version, target=target, actor=cast.engineer, now=NOW, **options)
 
 
-def run(job: CompileJob, clock: Clock | None = None) -> CompileJob:
+def run(job: CompileJob, clock: Callable[[], datetime] | None = None) -> CompileJob:
     services.job_run(job_id=job.pk, clock=clock or Clock())
     job.refresh_from_db()
     return job
 
 
-def run_remembered(job: CompileJob) -> CompileJob:
-    """Runs the job with a real compile the first time in this process, and then with the same answer.
+def run_remembered(job: CompileJob, clock: Callable[[], datetime] | None = None) -> CompileJob:
+    """Runs the job with a real compile the first time in this run of the tests, and then, in whichever worker, with the same
+    answer.
 
     That the compiler gives the same bytes every time is held by its own tests.
     """
+    if "TEST_FOLDER" not in os.environ:  # a benchmark, outside a run of the tests
+        return run(job, clock)
     with patch.object(running, "child_start", _remembered):
-        return run(job)
+        return run(job, clock)
 
 
 def compiled(cast: Cast, slug: str, *, target: str = "lpu", **options: Any) -> Program:
@@ -71,15 +75,18 @@ def compiled(cast: Cast, slug: str, *, target: str = "lpu", **options: Any) -> P
 @contextmanager
 def _remembered(module: str, *, request: dict[str, Any], files: dict[str, bytes], limits: Limits) -> Iterator[Child]:
     """A limited child, or what one left in its folder when it was asked the same."""
-    key = repr((module, request, sorted((name, sha256(data).digest()) for name, data in files.items())))
-    if key not in _LEFT:
+    key = repr((module, request, sorted((name, sha256(data).hexdigest()) for name, data in files.items())))
+    kept = Path(os.environ["TEST_FOLDER"]) / f"compiled-{sha256(key.encode()).hexdigest()}"
+    if not kept.exists():
         with child_start(module, request=request, files=files, limits=limits) as real:
             yield real
             if real.process.returncode == 0:
-                _LEFT[key] = {path.name: path.read_bytes() for path in real.folder.iterdir()}
+                own = kept.with_suffix(f".{os.getpid()}")  # complete, or not there: other workers look for it too
+                own.write_bytes(pickle.dumps({path.name: path.read_bytes() for path in real.folder.iterdir()}))
+                own.rename(kept)
         return
     with TemporaryDirectory() as name:
-        for filename, data in _LEFT[key].items():
+        for filename, data in pickle.loads(kept.read_bytes()).items():  # noqa: S301 - written above
             (Path(name) / filename).write_bytes(data)
         ended = SimpleNamespace(returncode=0, poll=lambda: 0)
         yield Child(Path(name), cast_to("subprocess.Popen[bytes]", ended), inf)

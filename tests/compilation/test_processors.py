@@ -15,7 +15,7 @@ from apps.compilation.models import CompileJob, OwnProcessor
 from apps.pages.report import compare
 from compiler import targets
 from tests.cast import Cast
-from tests.compilation.helpers import NOW, ask, run, sample_of
+from tests.compilation.helpers import NOW, ask, run_remembered, sample_of
 from tests.compilation.tenancy import own_file
 
 AsUser = Callable[[User], Client]
@@ -30,7 +30,7 @@ def test_a_model_is_compiled_for_and_executed_by_ones_own_description(cast: Cast
     slow = own_file().replace(b"latency = { value = 40,", b"latency = { value = 400,")
     add(cast, slow)
     version = sample_of(cast, "digits-small")
-    own, shipped = (run(ask(cast, version, target=name)) for name in ("mine", "lpu"))
+    own, shipped = (run_remembered(ask(cast, version, target=name)) for name in ("mine", "lpu"))
     assert own.state == CompileJob.State.DONE, own.error
     mine, theirs = (selectors.programs_of_job(job)[0] for job in (own, shipped))
     assert mine.target_digest == targets.parse(slow.decode()).digest

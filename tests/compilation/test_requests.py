@@ -10,7 +10,7 @@ from django.test import Client
 from apps.accounts.models import User
 from apps.compilation.models import CompileJob, CompileRequest
 from tests.cast import Cast
-from tests.compilation.test_jobs import run, sample_of
+from tests.compilation.test_jobs import run_remembered, sample_of
 
 AsUser = Callable[[User], Client]
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -25,10 +25,10 @@ def test_one_page_shows_all_programs_and_one_program_leads_to_its_report(cast: C
     assert "every 1s" in shown
     assert "0 of 2 programs ready" in shown
     first, second = CompileJob.objects.order_by("target")
-    run(first)
+    run_remembered(first)
     part = client.get(page, headers={"HX-Request": "true"})
     assert ("1 of 2 programs ready" in part.content.decode(), "HX-Redirect" in part) == (True, False)
-    run(second)
+    run_remembered(second)
     part = client.get(page, headers={"HX-Request": "true"})
     assert "HX-Redirect" not in part, "two programs: the person chooses"
     assert "every 1s" not in part.content.decode()
@@ -42,7 +42,7 @@ def test_the_compile_after_an_upload_uses_suggestions_once(cast: Cast, as_user: 
     page = client.post(f"/versions/{version.pk}/compile")["Location"]
     job = CompileJob.objects.get()
     assert (page, job.dims, job.precision) == (f"/compiles/requests/{job.request_id}", {"batch": 1}, "float32")
-    run(job)
+    run_remembered(job)
     part = client.get(page, headers={"HX-Request": "true"})
     assert part["HX-Redirect"] == f"/programs/{CompileJob.objects.get().program_ids[0]}"
     assert client.post(f"/versions/{version.pk}/compile")["Location"] == f"/versions/{version.pk}"
@@ -65,7 +65,7 @@ def test_the_form_remembers_the_last_compile(cast: Cast, as_user: AsUser) -> Non
 def test_all_unfinished_compiles_of_a_request_are_cancelled_at_once(cast: Cast, as_user: AsUser) -> None:
     client, version = as_user(cast.engineer), sample_of(cast, "digits-small")
     page = client.post(f"/versions/{version.pk}", {"targets": ["lpu", "lpu2"], "precision": ["float32"]})["Location"]
-    run(CompileJob.objects.get(target="lpu"))
+    run_remembered(CompileJob.objects.get(target="lpu"))
     assert "Cancel" in client.get(page).content.decode()
     assert client.post(f"{page}/cancel")["Location"] == page
     assert list(CompileJob.objects.order_by("target").values_list("state", flat=True)) == ["done", "cancelled"]

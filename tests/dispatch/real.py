@@ -12,7 +12,6 @@ from django.core.files.storage import default_storage
 import compiler
 from apps.compilation.models import Program
 from apps.compilation.services import job_create as compile_job_create
-from apps.compilation.services import job_run as compile_job_run
 from apps.registry.feeds.check import Array
 from compiler import targets
 from compiler.ir.access import Access
@@ -20,6 +19,7 @@ from compiler.ir.builder import Builder
 from compiler.ir.graph import Graph, Guard, Operand
 from compiler.ir.terms import arg
 from compiler.ir.types import DType, TensorType
+from tests.compilation.helpers import run_remembered
 from tests.dispatch.scene import Scene
 from tests.registry.helpers import version_of
 
@@ -77,8 +77,7 @@ def digits_programs(scene: Scene, name: str, *compiled_for: str) -> list[Program
     programs = []
     for target in compiled_for:
         job = compile_job_create(version=version, target=target, actor=scene.cast.engineer, now=scene.now)
-        compile_job_run(job_id=job.pk, clock=lambda: scene.now)
-        job.refresh_from_db()
+        run_remembered(job, clock=lambda: scene.now)
         assert job.state == job.State.DONE, job.error
         programs += list(job.programs.select_related("model_version__model"))
     return programs

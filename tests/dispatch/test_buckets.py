@@ -9,12 +9,12 @@ from django.utils import timezone
 from apps.accounts.problems import Problem
 from apps.compilation.models import Program
 from apps.compilation.services import job_create as compile_job_create
-from apps.compilation.services import job_run as compile_job_run
 from apps.dispatch import measurement, services
 from apps.dispatch.models import Job, JobState
 from apps.ledger.models import UsageRow
 from apps.sales.models import Contract
 from tests.cast import Cast
+from tests.compilation.helpers import run_remembered
 from tests.dispatch.real import ROOT, processors_align
 from tests.dispatch.scene import Scene
 from tests.dispatch.test_execution import execute, outputs_of
@@ -37,8 +37,7 @@ def buckets(present: Scene) -> list[Program]:
     job = compile_job_create(
         version=version, target="lpu", actor=present.cast.engineer, now=present.now, dims={name: [1, 2, 4]}
     )
-    compile_job_run(job_id=job.pk, clock=lambda: present.now)
-    job.refresh_from_db()
+    run_remembered(job, clock=lambda: present.now)
     assert job.state == job.State.DONE, job.error
     return sorted(job.programs.all(), key=lambda program: program.inputs[0]["shape"][0])
 

@@ -6,12 +6,13 @@ from decimal import Decimal
 from io import BytesIO
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from apps.dispatch.cascade import confidences, unsure_items
 from apps.registry.feeds import Joined, arrays_pack, arrays_unpack
+from tests.tiers import some
 
 outputs = hnp.arrays("float32", st.tuples(st.integers(1, 20), st.integers(1, 4)), elements=st.floats(0, 1, width=32))
 
@@ -48,6 +49,7 @@ def test_the_second_answer_replaces_the_first_for_the_items_handed_on() -> None:
     assert arrays_unpack(file.getvalue())["p"].tolist() == [[0, 1], [1, 1], [4, 5], [1, 1]]
 
 
+@settings(max_examples=some(100))
 @given(outputs, st.integers(1, 7))
 def test_blocks_joined_on_disk_are_the_arrays_packed_at_once(output: np.ndarray, size: int) -> None:
     file = BytesIO()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from django.core.files.storage import default_storage
 from django.utils import timezone
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.compilation.models import Program
@@ -29,6 +29,7 @@ from tests.dispatch.real import meant, real_program
 from tests.dispatch.scene import Scene
 from tests.dispatch.test_execution import execute, outputs_of
 from tests.sales.market import open_market
+from tests.tiers import some
 
 ITEMS = 60
 
@@ -131,6 +132,7 @@ def test_an_ensemble_that_ends_early_counts_no_votes_and_returns_what_it_did_not
     assert [line.left for line in contract.lines.order_by("id")].count(ITEMS) == 2
 
 
+@settings(max_examples=some(100))
 @given(st.lists(st.tuples(*[st.integers(-1, 3)] * 3), min_size=1, max_size=9))
 def test_the_answer_of_two_counts_else_that_of_the_first(items: list[tuple[int, int, int]]) -> None:
     first, second, third = (np.array([item[place] for item in items]) for place in range(3))

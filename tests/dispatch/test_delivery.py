@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from django.db.models import F
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.dispatch import services as dispatch
@@ -26,6 +26,7 @@ from tests.cast import Cast
 from tests.dispatch.scene import Scene
 from tests.pricing.rating.books import book
 from tests.sales.market import NOW, open_market
+from tests.tiers import some
 
 BOOK = book()
 HOUR = Fraction(3600)
@@ -43,6 +44,7 @@ def test_a_class_is_kept_to_its_last_instant_and_lost_after_it() -> None:
     assert _served("standard", 10**6) == ""
 
 
+@settings(max_examples=some(100))
 @given(bought=st.sampled_from(sorted(BOOK.classes)), minutes=st.integers(0, 10_000), work=st.fractions(0, 10**6))
 def test_a_later_end_never_gets_a_dearer_class(bought: str, minutes: int, work: Fraction) -> None:
     def price(name: str) -> Decimal:

@@ -19,7 +19,6 @@ import compiler
 from apps.accounts.problems import Problem
 from apps.compilation.models import CompileJob, Program
 from apps.compilation.services import job_create as compile_job_create
-from apps.compilation.services import job_run as compile_job_run
 from apps.dispatch import evaluations, measurement
 from apps.dispatch.models import Job, JobState
 from apps.dispatch.services import job_cancel
@@ -36,6 +35,7 @@ from apps.registry.models import DataSet
 from apps.registry.services import dataset_add, dataset_delete
 from apps.sales.models import Contract
 from apps.timetable.services import reservation_release, reservation_take
+from tests.compilation.helpers import run_remembered
 from tests.dispatch.real import ROOT, processors_align
 from tests.dispatch.scene import Scene
 from tests.dispatch.test_execution import execute
@@ -91,7 +91,7 @@ def task_of(scene: Scene, data: DataSet, metric: Metric | None = None, **stated:
 def compile_all(scene: Scene, task: Task) -> None:
     """What the page's first button does, and the compile worker then."""
     for job in task_services.programs_compile(task=task, actor=scene.cast.engineer, now=scene.now):
-        compile_job_run(job_id=job.pk, clock=lambda: scene.now)
+        run_remembered(job, clock=lambda: scene.now)
     for row in candidates.rows_of(task):
         if row.deployment.pool.is_host and row.program is not None:
             measurement.host_measure(program_id=row.program.pk, pool_slug=row.deployment.pool.slug, now=scene.now)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.dispatch.fleet.matching import Booking, Placement, place
+from tests.tiers import some
 
 DEVICES = ("a", "b", "c")
 
@@ -50,7 +51,7 @@ def fewest_that_stay(windows: list[Booking], active: list[str]) -> int:
 
 
 @given(pools(), st.sets(st.sampled_from(DEVICES), min_size=1, max_size=2), st.booleans())
-@settings(max_examples=150)
+@settings(max_examples=some(150))
 def test_as_few_windows_stay_as_can(windows: list[Booking], leaving: set[str], may_stay: bool) -> None:
     active = [name for name in DEVICES if name not in leaving]
     settled = place(windows, active, draining=leaving if may_stay else ())

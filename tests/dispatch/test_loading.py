@@ -18,6 +18,7 @@ from tests.cast import assemble
 from tests.dispatch.scene import Scene
 from tests.sales.market import open_market
 from tests.sales.test_loading import loaded
+from tests.tiers import some
 
 
 def leases(job: Job) -> list[Lease]:
@@ -29,7 +30,7 @@ def windows(contract: Contract) -> set[object]:
 
 
 class Reserved(TestCase):
-    @settings(max_examples=12, deadline=None)
+    @settings(max_examples=some(12), deadline=None)
     @given(st.integers(0, 10**9), st.integers(1, 10**7), st.integers(0, 10**6), st.integers(1, 600), st.integers(0, 3))
     def test_a_contract_runs_in_its_own_windows_behind_its_load(
         self, load: int, interval: int, more: int, bought: int, cuts: int

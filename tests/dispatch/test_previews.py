@@ -26,6 +26,7 @@ from apps.dispatch.previews.summaries import READ_BYTES_MAX
 from apps.registry.feeds import arrays_pack
 from tests.dispatch.scene import Scene
 from tests.dispatch.test_pages import SignIn, browser, present
+from tests.tiers import some
 
 __all__ = ["SignIn", "browser", "present"]
 MIB = 2**20
@@ -35,7 +36,7 @@ def opened(**named: Any) -> NpzFile:
     return NpzFile(io.BytesIO(arrays_pack({name: np.asarray(array) for name, array in named.items()})))
 
 
-@settings(deadline=None)
+@settings(max_examples=some(100), deadline=None)
 @given(
     arrays(
         st.sampled_from(["float32", "float64", "int8", "uint8", "int64", "bool", "float16"]),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.accounts.problems import Problem
@@ -32,6 +32,7 @@ from apps.timetable.models import Window
 from tests.cast import Cast
 from tests.dispatch.scene import Scene
 from tests.sales.market import CLOCK, NOW, open_market
+from tests.tiers import some
 
 pytestmark = pytest.mark.django_db
 DATA = {"name": "Digits", "digest": "d" * 64, "items": 90, "choose": 30, "seed": 1}
@@ -206,6 +207,7 @@ def test_made_up_inputs_have_no_labels_and_an_open_job_no_answers(scene: Scene) 
         labelled(scene.run(made), [1, 1])
 
 
+@settings(max_examples=some(100))
 @given(st.lists(st.integers(0, 2**31 - 2), min_size=1, max_size=20))
 def test_labels_are_the_same_as_text_npy_and_npz(labels: list[int]) -> None:
     npy, npz = io.BytesIO(), io.BytesIO()

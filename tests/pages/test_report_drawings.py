@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.pages.report import graph, memory, rows, timeline
+from tests.tiers import some
 
 UNITS = ["matrix[0]", "matrix[1]", "vector[0]"]
 
@@ -65,7 +66,7 @@ def busy(bars: list[list[int]]) -> list[int]:
 
 
 @given(reports(), st.integers(1, 25))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=some(60), deadline=None)
 def test_a_folded_lane_never_overlaps_and_keeps_its_busy_time(report: dict[str, Any], bars: int) -> None:
     latency = report["resources"]["cycles"]
     whole = timeline.timeline(report, start=0, end=latency, bars=10**6)
@@ -81,7 +82,7 @@ def test_a_folded_lane_never_overlaps_and_keeps_its_busy_time(report: dict[str, 
 
 
 @given(reports(), st.integers(-5, 500), st.integers(-5, 500))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=some(40), deadline=None)
 def test_any_stretch_may_be_asked_for(report: dict[str, Any], start: int, end: int) -> None:
     part = timeline.timeline(report, start=start, end=end, bars=10**6)
     assert 0 <= part["start"] < part["end"] <= report["resources"]["cycles"]
@@ -90,7 +91,7 @@ def test_any_stretch_may_be_asked_for(report: dict[str, Any], start: int, end: i
 
 
 @given(reports())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=some(40), deadline=None)
 def test_folding_keeps_every_operation_once_and_makes_no_cycle(report: dict[str, Any]) -> None:
     drawn = graph.graph(report)
     held = [row for node in drawn["nodes"] for row in node["rows"]]
@@ -112,7 +113,7 @@ def test_a_long_chain_is_folded_until_it_can_be_read() -> None:
 
 
 @given(reports())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=some(30), deadline=None)
 def test_the_csv_ends_with_the_sums_of_its_columns(report: dict[str, Any]) -> None:
     table = list(csv.DictReader(io.StringIO(rows.operations_csv(report))))
     for column in rows.SUMMED:

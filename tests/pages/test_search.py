@@ -26,6 +26,7 @@ from apps.sales.models import Contract, Quote
 from tests.cast import Cast
 from tests.invoicing.tenancy import an_invoice_of
 from tests.planner.tenancy import a_plan, a_task
+from tests.tiers import some
 
 AsUser = Callable[[User], Client]
 KINDS = 10  # queries of a member's search, one for each kind of object
@@ -153,7 +154,7 @@ def test_any_input_ends_well(cast: Cast, as_user: AsUser, text: str) -> None:
     assert found(text, cast.owner) == found(text, cast.owner)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=some(200), deadline=None)
 @given(st.text(max_size=400))
 def test_a_query_is_one_short_line_without_control_characters(text: str) -> None:
     query = Query.read(text)

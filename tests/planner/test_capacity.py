@@ -34,6 +34,7 @@ from apps.timetable.services import CapacityTaken, reservation_take
 from tests.cast import Cast, assemble
 from tests.sales.market import CLOCK, NOW, Market, open_market
 from tests.sales.test_loading import loaded
+from tests.tiers import some
 
 AsToken = Callable[..., Client]
 HOUR = 3600 * CLOCK  # cycles
@@ -102,7 +103,7 @@ def accepted(
 class Feasible(TestCase):
     """Over random timetables, volumes, classes and windows."""
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=some(60), deadline=None)
     @given(
         st.integers(1, 3),
         st.lists(st.tuples(st.integers(0, 80), st.integers(1, 30)), max_size=12),

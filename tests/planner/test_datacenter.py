@@ -26,6 +26,7 @@ from apps.planner.datacenter import (
     spare_filled,
 )
 from apps.timetable.admission import Interval, Limits, Placement, Work, free_between, place
+from tests.tiers import some
 
 KINDS = (
     DeviceType("a", 2, clock_hz=1_000_000, memory_bytes=100, link_bytes=1_000_000, busy_mw=10, idle_mw=1),
@@ -163,7 +164,7 @@ class Slow:
                 self.begin(now)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=some(60), deadline=None)
 @given(scenarios())
 def test_the_simulator_is_the_search_through_everything(made: tuple[Scenario, list[Placed]]) -> None:
     scenario, placed = made

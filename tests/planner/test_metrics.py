@@ -13,12 +13,14 @@ from hypothesis.extra import numpy as hnp
 
 from apps.planner.metrics import NO_ANSWER, Metric, MetricError, judge
 from apps.planner.scores import bound_of, f1_bound, half_width, mean_bound, runs_needed
+from tests.tiers import some
 
 scores = hnp.arrays(
     "float32", st.tuples(st.integers(2, 12), st.integers(2, 6)), elements=st.sampled_from([0.0, 0.25, 0.5, 1.0])
 )
 
 
+@settings(max_examples=some(100))
 @given(scores, st.integers(1, 6), st.data())
 def test_an_item_is_right_where_its_label_is_among_the_k_best(output: np.ndarray, k: int, data: st.DataObject) -> None:
     labels = data.draw(hnp.arrays("int64", len(output), elements=st.integers(0, output.shape[1] - 1)))

@@ -29,6 +29,7 @@ from apps.planner.packing import (
 )
 from apps.planner.packing.bounding import Duals, bound_of, knapsacks, unit_of
 from apps.planner.packing.pricing import Knapsack
+from tests.tiers import some
 
 VECTORS = st.tuples(*[st.integers(0, 9)] * 4)
 HUGE = 10**13  # bytes: sums must not leave 63 bits, and shares must not be lost
@@ -107,7 +108,7 @@ def fits(instance: Instance, device: DeviceType, counts: tuple[int, ...]) -> boo
     )
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=some(80))
 @given(instances())
 def test_every_packing_is_legal_and_the_best_lies_between_bound_and_plan(instance: Instance) -> None:
     made = plan(instance)
@@ -125,7 +126,7 @@ TIGHT = Instance(
 
 
 @example(TIGHT, [15.0], 1.0)
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=some(150))
 @given(instances(), st.lists(st.floats(0, 12), min_size=3, max_size=3), st.floats(0, 2))
 def test_whatever_the_solver_says_the_bound_is_one(instance: Instance, programs: list[float], watts: float) -> None:
     """The linear program's answer only decides how tight the bound is: any numbers in its place give a bound too."""
@@ -137,7 +138,7 @@ def test_whatever_the_solver_says_the_bound_is_one(instance: Instance, programs:
     assert bound_of(instance, duals, worth).value <= least_cost(instance)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=some(60))
 @given(st.lists(st.tuples(VECTORS, st.integers(-3, 20), st.integers(0, 3)), min_size=1, max_size=4), st.integers(0, 40))
 def test_the_knapsack_never_understates_what_a_device_can_be_worth(
     types: list[tuple[tuple[int, ...], int, int]], above: int

@@ -22,6 +22,7 @@ from apps.planner.hosting.measurement import measurement_of, measurement_read
 from apps.planner.hosting.names import name_key
 from apps.planner.hosting.pricelist import ROWS_MAX, PriceList, pricelist_read
 from tests.planner.places import file_of, measured_here, sealed, written_by_hand
+from tests.tiers import some
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 SHA = "a" * 64
@@ -37,7 +38,7 @@ costs = st.builds(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=some(120), deadline=None)
 @given(costs, costs)
 @example(Cost(Fraction(1)), Cost(Fraction(0), fixed=Fraction(7, 2), capacity=Fraction(10)))
 def test_a_place_is_cheaper_exactly_where_its_ranges_say(place: Cost, other: Cost) -> None:
@@ -48,7 +49,7 @@ def test_a_place_is_cheaper_exactly_where_its_ranges_say(place: Cost, other: Cos
     assert all(a.last + 1 < b.first for a, b in pairwise(ranges))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=some(60), deadline=None)
 @given(costs, st.integers(1, 10**12), st.integers(1, 10**6))
 def test_more_never_costs_less(cost: Cost, items: int, more: int) -> None:
     assert cost.of(items) <= cost.of(items + more)

@@ -19,6 +19,7 @@ from apps.planner.solver.thresholds import choose_threshold
 from apps.registry.confidence import lower_bound
 from benchmarks.planner import found_of
 from benchmarks.trying import bound, tried
+from tests.tiers import some
 
 
 def priced(unit: str) -> Callable[[int], Decimal]:
@@ -85,7 +86,7 @@ def measured(candidate: Candidate, objective: str) -> Fraction:
     return Fraction(value)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=some(40))
 @given(markets(), WANTED)
 def test_the_feasible_ones_are_all_that_trying_finds_and_the_best_is_chosen(
     market: list[Variant], wanted: Requirements
@@ -100,7 +101,7 @@ def test_the_feasible_ones_are_all_that_trying_finds_and_the_best_is_chosen(
         assert ours == min(measured(c, wanted.objective) for c in feasible)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=some(60))
 @given(markets(), WANTED)
 def test_every_combination_is_there_and_every_refused_one_says_why(market: list[Variant], wanted: Requirements) -> None:
     solution = solve(market, wanted)
@@ -112,7 +113,7 @@ def test_every_combination_is_there_and_every_refused_one_says_why(market: list[
         assert len({by_key[use.key].pool for use in several.uses}) == 1
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=some(60))
 @given(markets(), WANTED)
 def test_the_proposed_change_makes_its_candidate_feasible(market: list[Variant], wanted: Requirements) -> None:
     solution = solve(market, wanted)
@@ -127,7 +128,7 @@ def test_the_proposed_change_makes_its_candidate_feasible(market: list[Variant],
             assert (wished.title, wished.pool) in names
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=some(60))
 @given(markets())
 def test_the_frontier_holds_what_nothing_beats(market: list[Variant]) -> None:
     candidates = [c for c in solve(market, Requirements(items=10)).candidates if c.feasible]
@@ -141,7 +142,7 @@ def test_the_frontier_holds_what_nothing_beats(market: list[Variant]) -> None:
 
 
 @given(evaluated(), evaluated(), st.fractions(Fraction(1, 10), Fraction(9, 10)))
-@settings(deadline=None)
+@settings(max_examples=some(100), deadline=None)
 def test_the_threshold_never_looks_at_the_items_that_judge_it(
     first: Evaluated, second: Evaluated, wanted: Fraction
 ) -> None:
@@ -159,7 +160,7 @@ def cascade_counts(first: Answers, second: Answers, threshold: Decimal) -> tuple
 
 
 @given(evaluated(), evaluated(), st.none() | st.fractions(Fraction(1, 10), Fraction(9, 10)))
-@settings(deadline=None)
+@settings(max_examples=some(100), deadline=None)
 def test_no_threshold_that_should_do_is_lower_than_the_chosen_one(
     first: Evaluated, second: Evaluated, wanted: Fraction | None
 ) -> None:
@@ -173,7 +174,7 @@ def test_no_threshold_that_should_do_is_lower_than_the_chosen_one(
 
 
 @given(evaluated(), evaluated(), st.none() | st.fractions(Fraction(1, 10), Fraction(9, 10)))
-@settings(deadline=None)
+@settings(max_examples=some(100), deadline=None)
 def test_a_cascade_is_judged_by_counting(first: Evaluated, second: Evaluated, wanted: Fraction | None) -> None:
     error = Fraction(1, 40)
     threshold = choose_threshold(first, second, wanted, error)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from hypothesis import strategies as st
 
 import compiler
 from apps.cli.main import main
+from apps.cli.planning import programs
 from apps.cli.planning.answer import answer_json, answer_of
 from apps.cli.planning.evaluations import Known, together
 from apps.figures import percent_format, plain
@@ -27,8 +30,9 @@ from apps.planner.solver import Answers, Evaluated, Requirements
 from apps.pricing.seed import seed as pricing_seed
 from apps.pricing.selectors import book_in_force, document_of
 from apps.registry import binomial
+from compiler.targets import Target
 from tests.cast import Cast
-from tests.compilation.helpers import NOW, ask, compiled, run, sample_of
+from tests.compilation.helpers import NOW, ask, compiled, run_remembered, sample_of
 from tests.planner.places import written_by_hand
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,6 +52,23 @@ ALIKE = (
     "feasible",
     "on_frontier",
 )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _compiled_once() -> Iterator[None]:
+    """A model is compiled the first time that a plan of this file needs it; the compiler gives the same each time."""
+    real, known = programs._compiled, {}
+
+    def once(model: programs.Model, machine: Target, precision: str) -> programs.Facts | str:
+        key = (model.name, model.sha256, str(model.dims), machine.digest, precision)
+        if model.graph is None or model.ranges is not None:
+            return real(model, machine, precision)
+        if key not in known:
+            known[key] = real(model, machine, precision)
+        return known[key]
+
+    with patch.object(programs, "_compiled", once):
+        yield
 
 
 @pytest.fixture
@@ -83,8 +104,8 @@ def test_from_the_same_facts_it_answers_as_the_platform(cast: Cast, folder: Path
         for target in ("lpu", "lpu2"):
             compiled(cast, slug, target=target)
     version = sample_of(cast, "digits-small")
-    run(ask(cast, version, precision="int8"))
-    run(ask(cast, version, precision="int8", target="lpu2"))
+    run_remembered(ask(cast, version, precision="int8"))
+    run_remembered(ask(cast, version, precision="int8", target="lpu2"))
     (folder / "book.json").write_text(json.dumps(document_of(book_in_force(at=NOW)).to_json()))
     text = (folder / "task.toml").read_text()
     strict, dear = {"accuracy": "0.952", "budget": "4"}, {"accuracy": "0.97", "budget": "0.5"}

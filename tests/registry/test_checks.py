@@ -12,7 +12,7 @@ import pytest
 from celery import current_app
 from django.core.files.storage import default_storage
 from django.test import Client
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytest_django import Settings
 
@@ -29,12 +29,14 @@ from apps.registry.services.uploads import OPEN_MAX
 from tests.cast import Cast
 from tests.registry import models
 from tests.registry.helpers import NOW, check_all, post, stored_files, upload
+from tests.tiers import some
 
 AsUser = Callable[[User], Client]
 START = datetime(2026, 3, 1, tzinfo=UTC)
 OWNERS = [uuid4() for _ in range(4)]
 
 
+@settings(max_examples=some(100))
 @given(
     arrivals=st.lists(st.tuples(st.sampled_from(OWNERS), st.integers(0, 5)), max_size=30),
     turns=st.dictionaries(st.sampled_from(OWNERS), st.integers(0, 5), max_size=4),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from apps.registry import confidence
 from apps.registry.confidence import GRID, lower_bound, successes_needed, upper_bound
+from tests.tiers import some
 
 counts = st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
@@ -76,7 +77,7 @@ def test_a_tail_that_is_the_error_itself_is_decided_by_whole_numbers() -> None:
     assert lower_bound(1, 1, Fraction(50_001, GRID) - Fraction(1, 10**30)) == Fraction(1, 20)
 
 
-@settings(deadline=None)
+@settings(max_examples=some(100), deadline=None)
 @given(st.integers(1, 300), st.fractions(Fraction(1, 100), Fraction(99, 100)))
 def test_fewer_successes_than_needed_are_too_few(trials: int, share: Fraction) -> None:
     needed = successes_needed(share, trials)

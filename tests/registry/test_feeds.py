@@ -22,6 +22,7 @@ from apps.registry.feeds import (
     items_check,
     items_match,
 )
+from tests.tiers import some
 
 IMAGE = TensorType("image", "float32", (1, 3, 4))
 MASK = TensorType("mask", "int64", (4,))
@@ -93,6 +94,7 @@ def test_a_value_that_the_type_cannot_hold_is_refused(values: list[object], dtyp
         items_check({"x": np.array(values)}, [TensorType("x", dtype, ())])
 
 
+@settings(max_examples=some(100))
 @given(
     hnp.arrays(st.sampled_from(DTYPES), hnp.array_shapes(min_dims=1, max_dims=3, max_side=4)),
     st.sampled_from(DTYPES),
@@ -109,6 +111,7 @@ def test_a_conversion_changes_no_whole_number_and_keeps_floats_finite(array: np.
         assert np.array_equal(np.isfinite(found), np.isfinite(array))
 
 
+@settings(max_examples=some(100))
 @given(st.dictionaries(st.sampled_from("abc"), hnp.arrays(st.sampled_from(DTYPES), hnp.array_shapes(max_dims=3))))
 def test_what_is_packed_is_unpacked_bit_for_bit(arrays: dict[str, np.ndarray]) -> None:
     data = arrays_pack(arrays)

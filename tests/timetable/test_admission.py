@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import combinations, pairwise
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.timetable.admission import (
@@ -22,6 +22,7 @@ from apps.timetable.admission import (
     place,
     total,
 )
+from tests.tiers import some
 
 HORIZON = 60
 points = st.integers(0, HORIZON)
@@ -62,6 +63,7 @@ def best_by_trying(work: Work, free: dict[str, list[Interval]], limit: Limits) -
     return None
 
 
+@settings(max_examples=some(100))
 @given(works, devices, limits)
 def test_a_fit_is_found_whenever_there_is_one_and_it_is_the_best(
     work: Work, free: dict[str, list[Interval]], limit: Limits
@@ -76,6 +78,7 @@ def test_a_fit_is_found_whenever_there_is_one_and_it_is_the_best(
         assert (found.rank, found.end) == best
 
 
+@settings(max_examples=some(100))
 @given(works, devices, limits)
 def test_windows_never_overlap_and_never_leave_free_time_or_limits(
     work: Work, free: dict[str, list[Interval]], limit: Limits
@@ -97,6 +100,7 @@ def test_windows_never_overlap_and_never_leave_free_time_or_limits(
         assert all(first[1] <= second[0] for first, second in pairwise(mine))
 
 
+@settings(max_examples=some(100))
 @given(works, st.integers(1, 40))
 def test_a_window_of_the_stated_length_holds_exactly_that_many(work: Work, count: int) -> None:
     length = work.length(count)

@@ -32,6 +32,7 @@ from tests.cast import Cast, assemble
 from tests.fleet.pools import pool_make
 from tests.sales.market import NOW as TUESDAY
 from tests.sales.market import open_market
+from tests.tiers import some
 from tests.timetable.test_admission import devices as free_time
 from tests.timetable.test_admission import limits, points_of, works
 
@@ -118,7 +119,7 @@ def held(device: Device) -> Iterator[None]:
 class Placed(TestCase):
     """Over random timetables, volumes, limits, tariffs and windows."""
 
-    @settings(max_examples=80, deadline=None)
+    @settings(max_examples=some(80), deadline=None)
     @given(st.lists(stretches, min_size=1, max_size=3), asked, st.sampled_from([(1,), (1, 3), (3,)]))
     def test_what_is_taken_is_the_placement_on_the_whole_timetable(
         self, sold: list[list[tuple[int, int]]], ask: tuple[Any, ...], windows: tuple[int, ...]
@@ -170,6 +171,7 @@ class Placed(TestCase):
         }
 
 
+@settings(max_examples=some(100))
 @given(st.lists(st.tuples(works, limits), max_size=4), free_time)
 def test_each_of_several_is_placed_in_what_those_before_it_left(
     asked: list[Any], free: dict[str, list[Interval]]
