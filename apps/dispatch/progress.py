@@ -298,6 +298,6 @@ def _segments(job: Job, leases: list[Lease], done: list[Lease], now: datetime) -
         segments.append(Segment("Running", first_taken, job.finished_at, length, "wall clock, not billed"))
     if done:
         start, end = _first(done), _last(done)
-        note = "wall clock of the host, measured" if job.contract.pool.is_host else "device time, proven"
+        note = "wall clock of the host, measured" if job.contract.pool.is_host else "reserved device time, proven"
         segments.append(Segment("Billed", start, end, sum(map(lease_device_time, done), Fraction(0)), note))
     return segments

@@ -92,13 +92,18 @@
     return Math.max.apply(null, data.categories.map(function (_, place) { return data.series.reduce(function (sum, one) { return sum + (one.values[place] || 0); }, 0); }).concat(0));
   }
 
+  function isNarrow() { return window.innerWidth < 576; }
+
   kinds.bar = function (data, c) {
     const option = base(c);
     const values = valueAxis(c, data.unit, { minInterval: data.whole ? 1 : 0, min: 0, most: largest(data) });
     const names = categoryAxis(c, data.categories, data.horizontal ? { inverse: true, axisLabel: { color: c.ink2, width: 150, overflow: "truncate" } } : {});
     option.xAxis = data.horizontal ? values : names;
     option.yAxis = data.horizontal ? names : values;
-    if (data.horizontal) option.grid.right = 44; // half of the last label lies beyond the axis
+    if (data.horizontal) {
+      option.grid.right = 44; // half of the last label lies beyond the axis
+      if (isNarrow()) values.splitNumber = 2;
+    }
     option.tooltip.trigger = "axis";
     option.tooltip.axisPointer = { type: "shadow", shadowStyle: { color: c.surface2, opacity: 0.6 } };
     option.tooltip.valueFormatter = function (value) { return inUnit(value, data.unit); };
@@ -171,13 +176,30 @@
       return {
         name: state === "chosen" ? "recommended" : state, type: "scatter", symbol: shapes[state], symbolSize: state === "chosen" ? 18 : 12,
         itemStyle: { color: tints[state], opacity: state === "infeasible" ? 0.6 : 1 },
-        label: { show: true, formatter: function (item) { return item.data.labelled ? item.data.name : ""; }, color: c.ink, fontSize: 11 }, labelLayout: { hideOverlap: true },
+        label: { show: true, formatter: function (item) { return item.data.labelled && (state === "chosen" || !isNarrow()) ? item.data.name : ""; }, color: c.ink, fontSize: 11 }, labelLayout: { hideOverlap: true },
         data: points.map(function (point) { return { name: point.name, note: point.note, labelled: point.labelled, row: point.row, label: { position: side(point.x) }, value: [Number(point.x), Number(point.y)] }; }),
       };
     });
     option.series = option.series.filter(function (one) { return one.data.length; });
     return option;
   };
+
+  const NARROW = 480; // pixels of a chart on a phone
+
+  /** On a narrow chart a legend of a few names wraps, and the drawing begins below it; one of many names is turned by pages. */
+  function legendWraps(option, width) {
+    if (!option.legend || !option.legend.show || width >= NARROW || option.series.length > 8) return option;
+    let rows = 1;
+    let filled = 0;
+    option.series.forEach(function (one) {
+      const needed = String(one.name).length * 7 + 26; // a mark and its name in 12 pixels
+      if (filled && filled + needed > width) { rows += 1; filled = 0; }
+      filled += needed;
+    });
+    option.legend.type = "plain";
+    [].concat(option.grid).forEach(function (grid) { if (typeof grid.top === "number") grid.top += (rows - 1) * 22; });
+    return option;
+  }
 
   function show(figure, data) {
     const kind = kinds[figure.dataset.chart];
@@ -187,7 +209,7 @@
     const chart = window.echarts.init(canvas, null, { renderer: "canvas" });
     const entry = { chart: chart, data: data, figure: figure, kind: kind };
     mounted.set(figure, entry);
-    chart.setOption(kind(data, colours(), entry));
+    chart.setOption(legendWraps(kind(data, colours(), entry), canvas.clientWidth));
     if (kind.after) kind.after(entry);
     const fold = figure.querySelector(".chart-table");
     if (fold) fold.open = false;
@@ -219,7 +241,7 @@
   document.addEventListener("takt:theme", function () {
     mounted.forEach(function (entry, figure) {
       if (!figure.isConnected) { entry.chart.dispose(); mounted.delete(figure); return; }
-      entry.chart.setOption(entry.kind(entry.data, colours(), entry), true);
+      entry.chart.setOption(legendWraps(entry.kind(entry.data, colours(), entry), entry.chart.getWidth()), true);
       if (entry.kind.again) entry.kind.again(entry);
     });
   });

@@ -116,7 +116,7 @@
   function stacks(table) {
     const heads = table.tHead && table.tHead.rows.length === 1 ? Array.from(table.tHead.rows[0].cells) : [];
     if (heads.length < 3 || table.matches(".heat, .tariff, .table-tall > *, .chart-table *, .prose *")) return;
-    const names = heads.map(function (head) { return head.querySelector(".visually-hidden") ? "" : head.textContent.trim(); });
+    const names = heads.map(function (head) { return head.dataset.name || (head.querySelector(".visually-hidden") ? "" : head.textContent.trim()); });
     table.classList.add("table-stacks");
     Array.from(table.rows).forEach(function (row) {
       if (row.parentElement === table.tHead) return;
@@ -134,7 +134,7 @@
         else if (cell.colSpan > 2 && row.parentElement === table.tBodies[0]) { cell.classList.add("cell-text"); titled = true; }
         else if (!titled) { cell.classList.add("cell-title"); titled = true; }
         else {
-          if (name && !isPair) cell.dataset.label = name;
+          if (name && !isPair && !cell.dataset.label) cell.dataset.label = name;
           if (words.length > LONG && !cell.matches(".num")) cell.classList.add("cell-text");
         }
       });
