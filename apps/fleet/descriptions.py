@@ -54,10 +54,10 @@ WORDS = {
     "link_byte": "one byte over the link",
     "external_byte": "one byte from external memory",
     "cycle": "one cycle, whatever runs",
-    "i8": "int8: rows x columns",
-    "u8": "unsigned int8: rows x columns",
-    "f16": "float16: rows x columns",
-    "f32": "float32: rows x columns",
+    "i8": "int8: rows × columns",
+    "u8": "unsigned int8: rows × columns",
+    "f16": "float16: rows × columns",
+    "f32": "float32: rows × columns",
 }
 KINDS = {
     "published": "published by the maker",

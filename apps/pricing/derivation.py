@@ -179,7 +179,7 @@ def _class(name: str, targets: dict[str, Any]) -> ClassDerivation:
             "an hour",
         ),
         Computed(
-            "Target revenue per device-hour", f"{shown(cost)} x (1 + {shown(value['Margin'])})", target, "an hour"
+            "Target revenue per device-hour", f"{shown(cost)} × (1 + {shown(value['Margin'])})", target, "an hour"
         ),
         Computed(
             "Required revenue per used hour", f"{shown(target)} / {shown(value['Expected use'])}", used, "a used hour"
@@ -236,9 +236,9 @@ def _contract(row: dict[str, Any], exponent: int) -> tuple[tuple[tuple[Given, ..
     minimum = -(-asked // unit) * unit
     steps = (
         Computed(
-            "Cost of a contract", f"{shown(seconds)} s x {shown(hour)} / 3,600 + {shown(records)}", cost, "a contract"
+            "Cost of a contract", f"{shown(seconds)} s × {shown(hour)} / 3,600 + {shown(records)}", cost, "a contract"
         ),
-        Computed("With the margin", f"{shown(cost)} x (1 + {shown(margin)})", asked, "a contract"),
+        Computed("With the margin", f"{shown(cost)} × (1 + {shown(margin)})", asked, "a contract"),
         Computed("Contract minimum", "rounded up to the smallest unit of the currency", minimum, "a contract"),
     )
     return (given, steps), minimum

@@ -45,7 +45,7 @@ def measured_price(found: Derivation, record: dict[str, Any]) -> Measured:
     price = Price(stated.precision, None, per_hour, rounded_up(used / per_hour, DIGITS))
     steps = (
         Computed("Operations per second", f"{shown(operations)} × 1,000,000 / {shown(micro)}", rate, "a second"),
-        Computed("Tera-operations per used hour", f"{shown(rate)} × 3,600 / 10^12", per_hour, "a used hour"),
+        Computed("Tera-operations per used hour", f"{shown(rate)} × 3,600 / 10¹²", per_hour, "a used hour"),
         Computed(
             "Price of a tera-operation",
             f"{shown(used)} / {shown(per_hour)}, rounded up to four significant digits",
