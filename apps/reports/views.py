@@ -73,9 +73,12 @@ def _owned_and_ran(time: DeviceTime) -> tuple[list[Time], list[Time]]:
 
 
 def chart_of(report: selectors.Capacity) -> dict[str, object]:
-    """Return the line chart's data: for each pool, the seconds of device time sold in each hour."""
-    series = [
-        {"name": load.pool.slug, "values": [cell.sold / 1e6 for cell in load.cells], "step": True}
-        for load in report.pools
-    ]
-    return {"unit": "s", "times": [hour.isoformat() for hour in report.hours], "series": series}
+    """Return the line chart's data: for each pool, the seconds of device time sold in each hour. The last hour's value
+    stands a second time at its end, so that the step has a width.
+    """
+    series = []
+    for load in report.pools:
+        sold = [cell.sold / 1e6 for cell in load.cells]
+        series.append({"name": load.pool.slug, "values": [*sold, *sold[-1:]], "step": True})
+    ends = [hour + timedelta(hours=1) for hour in report.hours[-1:]]
+    return {"unit": "s", "times": [hour.isoformat() for hour in [*report.hours, *ends]], "series": series}

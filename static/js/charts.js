@@ -60,7 +60,7 @@
         renderMode: "richText", confine: true, backgroundColor: c.surface, borderColor: c.lineStrong, borderWidth: 1, padding: [8, 10],
         textStyle: { color: c.ink, fontSize: 12, lineHeight: 18 }, extraCssText: "",
       },
-      legend: { show: false, type: "scroll", pageIconColor: c.ink2, pageTextStyle: { color: c.ink2 }, top: 0, left: 0, itemWidth: 10, itemHeight: 10, icon: "roundRect", textStyle: { color: c.ink2 }, inactiveColor: c.line },
+      legend: { show: false, type: "scroll", pageIconColor: c.ink2, pageIconInactiveColor: c.line, pageTextStyle: { color: c.ink2 }, top: 0, left: 0, itemWidth: 10, itemHeight: 10, icon: "roundRect", textStyle: { color: c.ink2 }, inactiveColor: c.line },
     };
   }
 

@@ -26,7 +26,7 @@
     const unit = { cycles: "cycles", operations: "op", bytes: "bytes" }[measure];
     const option = t.base(c);
     option.grid.top = 12;
-    option.xAxis = t.categoryAxis(c, data.rows.map(function (row) { return row.name; }), { axisLabel: { show: data.rows.length < 14, color: c.ink2, hideOverlap: true, width: 90, overflow: "truncate" } });
+    option.xAxis = t.categoryAxis(c, data.rows.map(function (row) { return row.name; }), { axisLabel: { show: data.rows.length < 14, interval: 0, color: c.ink2, width: entry.chart.getWidth() / (data.rows.length + 2), overflow: "truncate" } });
     option.yAxis = t.valueAxis(c, unit, { min: 0, most: Math.max.apply(null, data.rows.map(function (row) { return row[measure]; }).concat(1)) });
     option.tooltip.trigger = "axis";
     option.tooltip.axisPointer = { type: "shadow", shadowStyle: { color: c.surface2, opacity: 0.7 } };
