@@ -92,7 +92,9 @@ def _runner_up(other: dict[str, Any], best: dict[str, Any], objective: str) -> s
         return f"The next candidate is {name}, which is equally good by this measure."
     if objective == COST and other["price"] == best["price"]:
         higher = figures.percent_format(more, 0 if more >= 1 else 1)
-        return f"The next candidate is {name}: its price per thousand items is {higher} higher, its total price the same."
+        return (
+            f"The next candidate is {name}: its price per thousand items is {higher} higher, its total price the same."
+        )
     return (
         f"The next candidate is {name}, which "
         f"{NEXT[objective].format(more=figures.percent_format(more, 0 if more >= 1 else 1))}."

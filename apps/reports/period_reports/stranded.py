@@ -52,7 +52,12 @@ def stranded(request: ReportRequest) -> ReportData:
         metrics=[
             Metric("Owned", whole, "seconds", "device time of all pools"),
             Metric("Used", ratio(busy, whole), "share", "of owned device time"),
-            Metric("Stranded", ratio(lost, whole), "share", "reserved but unused, out of service, reduced power or short gaps"),
+            Metric(
+                "Stranded",
+                ratio(lost, whole),
+                "share",
+                "reserved but unused, out of service, reduced power or short gaps",
+            ),
         ],
         notes=_notes(owned, usual),
         chart=_chart(owned),
