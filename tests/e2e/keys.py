@@ -12,8 +12,9 @@ from tests.e2e.visit import Watched
 from tests.e2e.walk import PATIENT, path_of
 
 MOST = 160  # presses of Tab until something must be reached
-# What a person sees of the focus: a ring or a shadow, of a part that is neither empty nor hidden beneath another one.
-SEEN = """() => {
+# What has the focus, whether it is the wanted part, and what a person sees of that; null when the page itself has it. Seen is
+# a ring or a shadow, of a part that is neither empty nor hidden beneath another one.
+SEEN = """wanted => {
   const part = document.activeElement;
   if (!part || part === document.body) return null;
   const box = part.getBoundingClientRect(), style = getComputedStyle(part);
@@ -23,29 +24,26 @@ SEEN = """() => {
   const beneath = hit && (part.contains(hit) || hit.contains(part) || (label && label.control === part));
   const words = (part.getAttribute('aria-label') || part.innerText || part.id || part.name || '').trim().slice(0, 60);
   const seen = box.width > 0 && box.height > 0 && Boolean(beneath);
-  return {what: part.tagName.toLowerCase() + ' "' + words + '"', ring: ring, seen: seen};
+  return {is: part === wanted, what: part.tagName.toLowerCase() + ' "' + words + '"', ring: ring, seen: seen};
 }"""
-
-
-def focused(page: Page) -> dict[str, Any] | None:
-    """What has the focus and whether a person can see that; None when the page itself has it."""
-    found: dict[str, Any] | None = page.evaluate(SEEN)
-    return found
 
 
 def reach(page: Page, wanted: Locator, *, key: str = "Tab") -> list[str]:
     """Press Tab until `wanted` has the focus; every stop on the way must be seen. Returns the stops."""
     expect(wanted).to_be_attached()
     stops: list[str] = []
+    if wanted.evaluate("part => part === document.activeElement"):
+        return stops
     for _ in range(MOST):
-        if wanted.evaluate("part => part === document.activeElement"):
-            return stops
         page.keyboard.press(key)
-        stop = focused(page)
-        if stop is not None:
-            assert stop["ring"], f"{page.url}: no ring around {stop['what']}"
-            assert stop["seen"], f"{page.url}: the focus is out of sight on {stop['what']}"
-            stops.append(stop["what"])
+        stop: dict[str, Any] | None = wanted.evaluate(SEEN)
+        if stop is None:
+            continue
+        assert stop["ring"], f"{page.url}: no ring around {stop['what']}"
+        assert stop["seen"], f"{page.url}: the focus is out of sight on {stop['what']}"
+        stops.append(stop["what"])
+        if stop["is"]:
+            return stops
     raise AssertionError(f"{page.url}: {MOST} presses of {key} do not reach {wanted}; the last stops: {stops[-8:]}")
 
 

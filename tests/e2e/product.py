@@ -22,6 +22,7 @@ import psycopg2
 
 from bin.queues import WORKERS
 from bin.services import Addresses, Services
+from tests.tiers import WHOLE
 
 ROOT = Path(__file__).resolve().parents[2]
 READY_SECONDS = 60.0
@@ -59,7 +60,8 @@ class Product:
 
 @contextmanager
 def running_product(*, copy_of: str = "") -> Iterator[Product]:
-    """Everything that `make run` starts, with data of its own, gone afterwards.
+    """Everything that `make run` starts, with data of its own, gone afterwards. Unless the whole of the tests runs, queues share
+    processes.
 
     `copy_of`: a migrated database on the server of the tests. The product then works with a copy of it there; by default it has
     servers of its own, where all migrations run.
@@ -141,8 +143,8 @@ def _start(product: Product, port: int, *, owner: str) -> None:
     quiet = ("-l", "WARNING", "--without-gossip", "--without-mingle")
     web = (python, "-m", "gunicorn", "apps.config.wsgi", "-k", WORKER, "--bind", f"127.0.0.1:{port}", "--threads", "6")
     product.start("web", *web)
-    for queue, how in WORKERS.items():
-        product.start(queue, *celery, "worker", "-n", f"{queue}@%h", "-Q", queue, *how, *quiet)
+    for queue, how in (WORKERS if WHOLE else _fewer(WORKERS)).items():
+        product.start(queue, *celery, "worker", "-n", f"{queue.partition(',')[0]}@%h", "-Q", queue, *how, *quiet)
     for pool in product.demo["pools"]:
         product.start(pool, python, "manage.py", "worker", "--pool", pool)
     product.start("scheduler", *celery, "beat", "-l", "WARNING", "--pidfile=")
@@ -151,6 +153,14 @@ def _start(product: Product, port: int, *, owner: str) -> None:
         if time.monotonic() > deadline or product.processes["web"].poll() is not None:
             raise RuntimeError(f"The web process does not get ready: {product.log('web')[-2000:]}")
         time.sleep(0.2)
+
+
+def _fewer(workers: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """One process for all queues that are worked on in threads: each takes two seconds to start."""
+    threads = {queue: int(how[-1]) for queue, how in workers.items() if "threads" in how}
+    assert len(threads) > 1
+    rest = {queue: how for queue, how in workers.items() if queue not in threads}
+    return {**rest, ",".join(threads): ("-P", "threads", "-c", str(sum(threads.values())))}
 
 
 def _stop(product: Product) -> None:
