@@ -21,6 +21,7 @@ from tests.sales.market import Market
 TYPED = 20_000_000
 QUOTE = re.compile(r"/quotes/[0-9a-f-]{36}$")
 PATIENT = 60_000
+THOROUGH = pytest.mark.thorough
 
 
 class Builder:
@@ -98,7 +99,7 @@ def test_one_press_is_enough_once_the_price_is_there(builder: Builder) -> None:
     assert builder.made() == TYPED
 
 
-@pytest.mark.parametrize("key", ["", "Enter", "Space"])
+@pytest.mark.parametrize("key", ["", pytest.param("Enter", marks=THOROUGH), pytest.param("Space", marks=THOROUGH)])
 def test_a_press_before_the_price_is_there_waits_for_it(builder: Builder, key: str) -> None:
     builder.holds = True
     builder.type(str(TYPED))
@@ -135,6 +136,7 @@ def test_a_price_that_comes_in_the_middle_of_a_press_does_not_take_it_away(build
     assert builder.made() == TYPED
 
 
+@THOROUGH
 def test_a_press_that_ends_elsewhere_makes_nothing(builder: Builder) -> None:
     builder.holds = True
     builder.type(str(TYPED))
@@ -190,6 +192,7 @@ def test_a_price_that_never_comes_is_said_and_nothing_is_made(builder: Builder) 
     assert not Quote.objects.exists()
 
 
+@THOROUGH
 def test_another_class_is_made_by_one_press_too(builder: Builder) -> None:
     builder.holds = True
     builder.type(str(TYPED))
@@ -200,6 +203,7 @@ def test_another_class_is_made_by_one_press_too(builder: Builder) -> None:
     assert Quote.objects.get().klass == "batch"
 
 
+@THOROUGH
 def test_a_choice_that_is_gone_with_the_next_price_is_said(builder: Builder) -> None:
     """In another volume or window a row may not be there any more."""
     builder.holds = True
