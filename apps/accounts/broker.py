@@ -1,6 +1,7 @@
-"""Sends tasks to the broker after the commit, with a time limit.
+"""Sends tasks to the broker, at once or after the commit.
 
-A task that cannot be sent is dropped; a periodic sweep sends it later (docs/adr/0040).
+Sending is tried for a limited time. If it fails, the message is lost, but the work is not: a periodic sweep finds its row
+and sends the task again (docs/adr/0040).
 """
 
 from __future__ import annotations

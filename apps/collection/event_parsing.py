@@ -27,7 +27,7 @@ def event_read(body: bytes) -> dict[str, Any]:
 
 
 def event_check(event: Any) -> None:
-    """Raise ValueError, TypeError or KeyError if the event cannot be stored or handled."""
+    """Raise ValueError, TypeError, KeyError or OverflowError if the event cannot be stored or handled."""
     if event["object"] != "event":
         raise ValueError("`object` is not `event`")
     for name in ("id", "type"):

@@ -154,7 +154,7 @@ def _name(subject: ModelVersion | Task) -> str:
 def alternatives_compile(
     *, version: ModelVersion, dims: dict[str, int] | None, actor: User, now: datetime
 ) -> list[CompileJob]:
-    """Queue the missing compiles of every alternative, for every processor on offer.
+    """Queue the missing compiles of a version and its alternatives, for every processor on offer.
 
     An alternative that can't accept the same items as the version is left out.
     """

@@ -255,7 +255,7 @@ def test_a_program_of_another_compiler_is_not_called_wrong(papers: Papers, capsy
     capsys.readouterr()
     assert papers.run(changed) == UNUSABLE
     said = capsys.readouterr().err
-    assert "was compiled with compiler version 0.0.9+0123456789ab. This command has version" in said
+    assert "was compiled with compiler version 0.0.9+0123456789ab. This command contains compiler version" in said
     assert version_name(compiler.compile(compiler.load(str(papers.models[0]))).binary.compiler_version) in said
 
 

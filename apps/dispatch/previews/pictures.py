@@ -21,7 +21,7 @@ CHANNELS = (1, 3, 4)
 
 @dataclass(frozen=True)
 class Picture:
-    """A PNG image as a data URL, with its size in pixels and the values shown as black and white."""
+    """A PNG image as a data URL, with its size in pixels. `scale` says which values black and white stand for."""
 
     address: str
     width: int

@@ -81,7 +81,7 @@ def _nothing_fits(arrays: Inputs, candidates: Sequence[list[TensorType]]) -> Pro
     shapes = {name: list(array.shape) for name, array in arrays.items()}
     accepted = "; or ".join(", ".join(str(one) for one in types) for types in candidates)
     detail = f"No program of this contract has inputs of these shapes: {shapes}. Each item needs: {accepted}."
-    return Problem(422, "No program fits the inputs", detail, kind="inputs-do-not-fit")
+    return Problem(422, "No program accepts these inputs", detail, kind="inputs-do-not-fit")
 
 
 def job_create(

@@ -28,7 +28,7 @@ def job_labels_add(*, job: Job, file: BinaryIO, size: int, actor: User | None, n
     """Evaluate a finished job's outputs with one label for each item. Later labels replace earlier labels.
 
     Raises Problem(409) if the job has no outputs or its inputs were generated, Problem(413) if the file is too large,
-    and Problem(422) if the labels do not fit.
+    and Problem(422) if the labels cannot be used.
     """
     if not job.outputs_key or not job.is_final:
         raise Problem(
@@ -48,7 +48,7 @@ def job_labels_add(*, job: Job, file: BinaryIO, size: int, actor: User | None, n
     except InputError as error:
         errors = [{"message": sentence} for sentence in error.problems]
         raise Problem(
-            422, "The labels do not fit", " ".join(error.problems), kind="labels-invalid", errors=errors
+            422, "The labels cannot be used", " ".join(error.problems), kind="labels-invalid", errors=errors
         ) from error
     except MetricError as error:
         raise Problem(422, "These outputs cannot be scored", str(error), kind="labels-invalid") from error
