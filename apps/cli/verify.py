@@ -185,8 +185,8 @@ def _line_program(
     if again.digest != program["digest"] and again.compiler_version != program["compiler_version"]:
         raise Unreadable(
             f"The program of {place} was compiled with compiler version {program['compiler_version']}. This command "
-            f"contains compiler version {again.compiler_version}, which produces a different program. Use a `takt` command with the "
-            "compiler version that the document names."
+            f"contains compiler version {again.compiler_version}, which produces a different program. "
+            "Use a `takt` command with the compiler version that the document names."
         )
     if program.get("calibration") and again.digest != program["digest"]:
         done.partial.append(

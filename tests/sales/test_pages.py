@@ -99,7 +99,7 @@ def test_the_quote_that_is_made_is_the_one_that_was_shown(cast: Cast, market: Ma
 def test_accepting_says_what_it_takes_and_then_takes_it(cast: Cast, market: Market, as_user: AsUser) -> None:
     quote, client = _quote(cast, market), as_user(cast.billing)
     page = _text(client, f"/quotes/{quote.pk}/accept")
-    assert "is set aside. You pay for what you use" in page
+    assert "is set aside; you never pay more than that. You pay for what you use" in page
     response = client.post(f"/quotes/{quote.pk}/accept")
     contract = Contract.objects.get()
     assert response["Location"] == f"/contracts/{contract.pk}"
