@@ -11,7 +11,9 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from apps.accounts.models import User
@@ -65,6 +67,15 @@ def test_load_of_each_hour_is_what_was_sold_and_ran(scene: Scene) -> None:
     assert ten["link_in_share"] is None  # the market's processor states no link
     assert ten["memory_share"] == Fraction(35 * 1800, 2**27 * 7200)
     assert sum(row["sold"] for row in found.values()) == 3000
+
+
+def test_load_reads_each_processor_once_and_not_for_each_hour(scene: Scene) -> None:
+    with CaptureQueriesContext(connection) as caught:
+        found = rows(made(scene, "load"))
+    of_processors = [one for one in caught if 'FROM "fleet_processorversion"' in one["sql"]]
+    pools = {row["pool"] for row in found}
+    assert len(found) == 24 * len(pools)
+    assert 0 < len(of_processors) <= len(pools)
 
 
 def test_causes_sum_to_what_is_owned_and_a_device_out_of_service_counts_from_then_on(scene: Scene) -> None:

@@ -100,7 +100,8 @@ def load(request: ReportRequest) -> ReportData:
     found = service(start=start, end=until)
     pools = [pool for pool in Pool.objects.select_related("processor").order_by("slug") if found.owned.get(pool.pk)]
     cells = _cells(found, start, until)
-    rows = [_row(pool, hour, cells[pool.pk, hour], _rates(pool)) for pool in pools for hour in range(HOURS)]
+    rates = {pool.pk: _rates(pool) for pool in pools}
+    rows = [_row(pool, hour, cells[pool.pk, hour], rates[pool.pk]) for pool in pools for hour in range(HOURS)]
     available, sold, used = (sum((Fraction(row[at] or 0) for row in rows), Fraction(0)) for at in (2, 3, 4))  # type: ignore[arg-type]
     view = request.view if request.view in PLACES else "sold"
     by_pool: _ByPool = [
