@@ -99,9 +99,7 @@ def load(request: ReportRequest) -> ReportData:
     start, until = request.period.start, request.until
     found = service(start=start, end=until)
     pools = [pool for pool in Pool.objects.select_related("processor").order_by("slug") if found.owned.get(pool.pk)]
-    cells = _cells(found, start, until)
-    rates = {pool.pk: _rates(pool) for pool in pools}
-    rows = [_row(pool, hour, cells[pool.pk, hour], rates[pool.pk]) for pool in pools for hour in range(HOURS)]
+    rows = _rows(pools, _cells(found, start, until))
     available, sold, used = (sum((Fraction(row[at] or 0) for row in rows), Fraction(0)) for at in (2, 3, 4))  # type: ignore[arg-type]
     view = request.view if request.view in PLACES else "sold"
     by_pool: _ByPool = [
@@ -196,6 +194,11 @@ def _by_hour(start: datetime, end: datetime) -> dict[int, Fraction]:
         found[at.hour] = found.get(at.hour, Fraction(0)) + length
         at = following
     return found
+
+
+def _rows(pools: list[Pool], cells: dict[tuple[UUID, int], _Cell]) -> list[tuple[Value, ...]]:
+    rates = {pool.pk: _rates(pool) for pool in pools}  # a processor's description is read once
+    return [_row(pool, hour, cells[pool.pk, hour], rates[pool.pk]) for pool in pools for hour in range(HOURS)]
 
 
 def _row(pool: Pool, hour: int, cell: _Cell, rates: _Rates) -> tuple[Value, ...]:
