@@ -184,11 +184,9 @@
     return option;
   };
 
-  const NARROW = 480; // pixels of a chart on a phone
-
   /** On a narrow chart a legend of a few names wraps, and the drawing begins below it; one of many names is turned by pages. */
   function legendWraps(option, width) {
-    if (!option.legend || !option.legend.show || width >= NARROW || option.series.length > 8) return option;
+    if (!option.legend || !option.legend.show || !isNarrow() || option.series.length > 8) return option;
     let rows = 1;
     let filled = 0;
     option.series.forEach(function (one) {
