@@ -83,6 +83,14 @@ def test_three_lines_say_what_why_and_what_would_cost_less() -> None:
     }
 
 
+def test_a_runner_up_of_the_same_total_price_does_not_cost_more() -> None:
+    best, other = candidate("net", "1", price_per_thousand="1/100"), candidate("large", "1", price_per_thousand="3/200")
+    said = lines(plan_of(best, other))["Why"]
+    assert said.endswith(
+        "The next candidate is large on lpu-a: its price per thousand items is 50.0 % higher, its total price the same."
+    )
+
+
 def test_the_minimum_of_a_contract_is_named_where_it_is_the_price() -> None:
     found = lines(plan_of(candidate("net", "1", price_per_thousand="1/100")))
     assert "is the minimum price of a contract" in found["To pay less"]
