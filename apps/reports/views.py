@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -72,7 +72,7 @@ def _owned_and_ran(time: DeviceTime) -> tuple[list[Time], list[Time]]:
     return [one.owned for one in time.pools], [one.ran for one in time.pools]
 
 
-def chart_of(report: selectors.Capacity) -> dict[str, object]:
+def chart_of(report: selectors.Capacity) -> dict[str, Any]:
     """Return the line chart's data: for each pool, the seconds of device time sold in each hour. The last hour's value
     stands a second time at its end, so that the step has a width.
     """

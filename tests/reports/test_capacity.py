@@ -16,9 +16,12 @@ from apps.accounts.problems import Problem
 from apps.dispatch.models import Lease
 from apps.reports import selectors
 from apps.reports.selectors import HOUR_MICROS, Capacity, Cell, PoolLoad
+from apps.reports.views import chart_of
 from tests.cast import Cast
 from tests.dispatch.scene import Scene
 from tests.sales.market import NOW, open_market
+
+DAY, MIDNIGHT = timedelta(days=1), "T00:00:00+00:00"
 
 SignIn = Callable[[User], Client]
 SECOND = 900_000_000  # cycles of the market's processors
@@ -107,6 +110,15 @@ def test_the_page_and_the_api_show_the_day_that_is_asked_for(scene: Scene, as_us
     assert [pool["pool"] for pool in answer["pools"]] == ["host-cpu", "lpu-a", "lpu2-b"]
     assert all(len(pool["hours"]) == 24 for pool in answer["pools"])
     assert timezone.now().date().isoformat() == browser.get("/api/v1/capacity").json()["day"]
+
+
+def test_the_chart_of_a_day_draws_its_last_hour(scene: Scene) -> None:
+    report = selectors.capacity(day=NOW, now=NOW)
+    drawn = chart_of(report)
+    assert drawn["times"] == [*(hour.isoformat() for hour in report.hours), (NOW + DAY).date().isoformat() + MIDNIGHT]
+    for load, series in zip(report.pools, drawn["series"], strict=True):
+        sold = [cell.sold / 1e6 for cell in load.cells]
+        assert series["values"] == [*sold, sold[-1]], "a step begins at its time and needs an end"
 
 
 def test_the_page_has_the_day_in_plain_labels_and_figures_that_add_up(scene: Scene, as_user: SignIn) -> None:
