@@ -202,20 +202,18 @@ def _amount(value: Fraction) -> str:
 def sentence(one: BreakEven, other: str) -> str:
     """Say at which volumes a machine costs no more than another."""
     if not one.ranges:
-        return (
-            f"More expensive than {other} at every volume up to {figures.count_format(one.searched)} items per month."
-        )
+        return f"Costs more than {other} at every volume up to {figures.count_format(one.searched)} items per month."
     first = one.ranges[0]
     if first.last >= one.searched:
         where = "at every volume" if first.first == 1 else f"from {figures.count_format(first.first)} items per month"
-        return f"No more expensive than {other} {where}."
+        return f"Costs no more than {other} {where}."
     later = f"from {figures.count_format(one.ranges[1].first)} items per month" if len(one.ranges) > 1 else ""
     if first.first == first.last:
-        later = f", and no more expensive {later}" if later else ""
-        return f"More expensive than {other}, except at {figures.count_format(first.first)} items per month{later}."
+        later = f", and costs no more {later}" if later else ""
+        return f"Costs more than {other}, except at {figures.count_format(first.first)} items per month{later}."
     least = "" if first.first == 1 else f"from {figures.count_format(first.first)} "
     where = f"{least}{'to' if least else 'up to'} {figures.count_format(first.last)} items per month"
-    return f"No more expensive than {other} {where}{f', and again {later}' if later else ''}."
+    return f"Costs no more than {other} {where}{f', and again {later}' if later else ''}."
 
 
 def _volume_row(group: Group, volume: int, items: int, labels: dict[str, str]) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def test_other_examples_make_another_program_and_the_same_ones_the_same(cast: Ca
         how(ask(cast, version, precision="int8", calibration=data))
         for how, data in (
             (run_remembered, examples(2)),
-            (run, examples(2)),  # compiled anew: the same bytes must come of it
+            (run, examples(2)),  # a second compile must give the same bytes
             (run_remembered, examples(3)),
             (run_remembered, None),
         )

@@ -34,8 +34,8 @@ def seeded(db: None, settings: SettingsWrapper) -> Organisation:
 
 @pytest.fixture
 def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For every change, each contract is of a quarter of its hours, and models are compiled for the batches that are bought:
-    the days, steps and kinds of paper stay. The whole makes the month as it is shipped."""
+    """For every change, each contract has a quarter of its hours, and models are compiled only for the batch sizes that are
+    bought; days, steps and kinds of document stay the same. The whole makes the month as it is shipped."""
     if WHOLE:
         return
 

@@ -293,7 +293,7 @@ def test_the_pages_say_what_the_files_say(cast: Cast, as_user: AsUser, plan: Pla
     assert client.post("/places/price-lists", {**sent, "file": upload(PRICES)}).status_code == 302
     page = client.get(f"/plans/{plan.pk}/places").content.decode()
     assert re.search(r"[A-Z] l4\.one, by the hour", page)
-    assert "No more expensive than " in page
+    assert "Costs no more than " in page
     rows = list(csv.DictReader(io.StringIO(client.get(f"/plans/{plan.pk}/places.csv").content.decode())))
     document = client.get(f"/plans/{plan.pk}/places.json").json()
     exact = {

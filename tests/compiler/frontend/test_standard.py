@@ -7,8 +7,8 @@ from tests.tiers import WHOLE, part
 
 
 def chosen(every, first):
-    """Every so many cases, the same ones on every machine; for every change a quarter of them, and none that takes long to
-    generate."""
+    """One case in `every`, the same ones on every machine. For every change, a quarter of them, without the modules whose cases
+    are slow to generate."""
     return part(sorted(cases(() if WHOLE else SLOW), key=lambda case: case.name)[first::every])
 
 
