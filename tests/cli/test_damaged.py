@@ -86,8 +86,8 @@ def _ends(arguments: list[Any], capsys: pytest.CaptureFixture[str], *, may_be_ri
 def _each(
     folder: Path, name: str, document: Any, arguments: list[Any], capsys: pytest.CaptureFixture[str], every: int = 1
 ) -> None:
-    """Every place of the document (or each so many) is something else, one after the other: all of them in the whole, each
-    third of them for every change, always beginning elsewhere."""
+    """Replace one place of the document after another with something else. The whole tries one place in `every`; a change tries
+    a third of these, from a random start."""
     kinds = cycle(STRANGE)
     step = every if WHOLE else 3 * every
     for path in list(_places(document))[random.randrange(step) :: step]:

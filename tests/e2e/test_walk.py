@@ -278,7 +278,8 @@ def faults_of(visit: visiting.Watched, *, contrast: bool) -> list[str]:
 
 
 def test_every_page_fits_a_phone_and_can_be_read_by_everybody(seen: Seen) -> None:
-    """No horizontal overflow, no moderate or worse finding of axe-core (contrast is checked in the whole), no word on the console."""
+    """No horizontal overflow, no moderate or worse finding of axe-core, no word on the console. The whole
+    checks contrast."""
     assert seen.on_a_phone == []
 
 
