@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from fractions import Fraction
 
 from apps.pages.templatetags import takt
@@ -58,3 +59,11 @@ def test_a_bar_beyond_its_limit_has_the_colour_of_a_warning() -> None:
     assert "share-bar-over" in takt.bar(Fraction(3), limit=True)
     assert "share-bar-over" not in takt.bar(Fraction(1), limit=True)
     assert "share-bar-over" not in takt.bar(Fraction(3)), "no limit: a minimum that is exceeded is no fault"
+
+
+def test_a_note_that_repeats_the_value_is_left_out() -> None:
+    amount = Decimal("0.010"), "EUR"
+    repeated = takt.metric("Quoted", takt.amounts.money(*amount), note=takt.amounts.money_exact(*amount))
+    assert repeated["note"] == ""
+    longer = takt.amounts.money_exact(Decimal("0.0123"), "EUR")
+    assert takt.metric("Quoted", takt.amounts.money(*amount), note=longer)["note"] == longer

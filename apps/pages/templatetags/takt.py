@@ -183,7 +183,10 @@ def metric(
     """{% metric "Latency" value kind="exact" note="38,912 cycles" term="latency" %}: one figure in a card.
 
     `kind` is exact, bound, measured, estimated or "not priced". `term` is a glossary term. `exact` becomes the title.
+    A note that says no more than the value is left out.
     """
+    if strip_tags(str(note)) == strip_tags(str(value)):
+        note = ""
     values = {"label": label, "value": value, "kind": kind, "note": note, "term": term, "url": url, "exact": exact}
     length = len(strip_tags(str(value)))
     longest = max(map(len, strip_tags(str(note)).split()), default=0)
