@@ -56,6 +56,13 @@ def assemble() -> Cast:
     return Cast(organisation=organisation, stranger=stranger, stranger_organisation=other, admin=admin, **members)
 
 
+def signed_in(user: User) -> Client:
+    """A browser in which that person has signed in."""
+    client = Client()
+    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+    return client
+
+
 class Browsers:
     """Browsers of the people of a cast that the tests of a file share: each person signs in once, and the middleware is made
     once. `browsers(cast.owner)` is a new browser in which that person is signed in, `browsers()` one in which nobody is."""
@@ -64,9 +71,7 @@ class Browsers:
         self._handler = Client().handler
         self._keys: dict[Any, str] = {}
         for user in (*(cast.of_role(role) for role in Role), cast.stranger, cast.admin):
-            client = Client()
-            client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
-            self._keys[user.pk] = client.cookies[settings.SESSION_COOKIE_NAME].value
+            self._keys[user.pk] = signed_in(user).cookies[settings.SESSION_COOKIE_NAME].value
 
     def __call__(self, user: User | None = None) -> Client:
         client = Client()

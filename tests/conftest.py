@@ -33,7 +33,7 @@ from apps.accounts.services import token_create
 from apps.registry.child import child_run
 from apps.registry.services import checking
 from tests import workers
-from tests.cast import Cast, assemble
+from tests.cast import Cast, assemble, signed_in
 from tests.migrating import migrating_quickly
 
 # How long inputs take to make is a matter of what else the machine does: no test fails for it.
@@ -235,13 +235,7 @@ def cast(request: pytest.FixtureRequest, db: None) -> Cast:
 @pytest.fixture
 def as_user() -> Callable[[User], Client]:
     """`as_user(cast.owner)` is a browser in which that person has signed in."""
-
-    def sign_in(user: User) -> Client:
-        client = Client()
-        client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
-        return client
-
-    return sign_in
+    return signed_in
 
 
 @pytest.fixture
