@@ -60,8 +60,8 @@ def idle(request: ReportRequest) -> ReportData:
         ],
         notes=[
             (
-                "Idle cost is the cost of the devices while they were idle. The revenue report shows what customers paid for "
-                "unused time."
+                "The idle cost in this report is that of reserved but unused time. The revenue report shows what customers paid "
+                "for that time."
             )
         ],
         chart=_chart(rows, request.currency),
