@@ -26,8 +26,8 @@ from compiler.ir.graph import Graph, Operand
 from compiler.ir.terms import arg
 from compiler.ir.types import DType, TensorType
 from compiler.passes import optimise
-from compiler.schedule.build import Plan, build
-from compiler.schedule.rank import tails
+from compiler.scheduling.build import Plan, build
+from compiler.scheduling.priorities import tails
 from compiler.targets import Target
 from tests.compiler.contractions import contractions, small
 from tests.compiler.graphs import graphs

@@ -25,8 +25,8 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import lil_matrix
 
 from benchmarks.arguments import one_of
-from compiler.schedule.memory import Lifetime, live_bound, plan, sections
-from compiler.schedule.offsets import search
+from compiler.memory.offsets import search
+from compiler.memory.plan import Lifetime, live_bound, plan, sections
 
 if TYPE_CHECKING:
     from compiler.ir.graph import Graph
@@ -102,8 +102,8 @@ def _models(wanted: list[str], names: list[str], seconds: float) -> None:
 def _model(case: str, precision: str, name: str, graph: Graph, seconds: float) -> None:
     from compiler import targets
     from compiler.errors import ModelError
-    from compiler.schedule import external
-    from compiler.schedule.build import build
+    from compiler.scheduling.build import build
+    from compiler.tiling import external
 
     target = targets.load(name)
     try:

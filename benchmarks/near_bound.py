@@ -30,7 +30,7 @@ from compiler.ir.graph import Graph
 from compiler.ir.guards import taken
 from compiler.passes import optimise, shape_for_units
 from compiler.precision import prepare
-from compiler.schedule.build import Plan, builds
+from compiler.scheduling.build import Plan, builds
 from compiler.simulator import simulate
 from compiler.targets import Target
 from tests.models import CASES, LARGE, model_bytes, sensible_feeds

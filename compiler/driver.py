@@ -17,12 +17,12 @@ from compiler.ir.guards import taken
 from compiler.precision import PRECISIONS, Calibration, prepare
 from compiler.precision.feeds import fitting
 from compiler.program import Program
-from compiler.schedule import external
-from compiler.schedule.budget import TooLong, room
-from compiler.schedule.build import Plan, Tiled, plans, tiled
-from compiler.schedule.repeat import OBJECTIVES
+from compiler.scheduling.build import Plan, Tiled, plans, tiled
+from compiler.scheduling.modulo import OBJECTIVES
 from compiler.shortage import Attempt, Way, floor, hopeless, in_vain, refusal, ways
 from compiler.targets import Target
+from compiler.tiling import external
+from compiler.tiling.budget import TooLong, room
 
 Stage = Callable[[str], None]
 Examples = Calibration | Sequence[Mapping[str, Any]] | None

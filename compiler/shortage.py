@@ -11,9 +11,9 @@ from compiler.errors import DoesNotFit, ModelError
 from compiler.ir.graph import Join, Reshape, Scatter, View, reads_of
 from compiler.passes.bands import in_bands
 from compiler.precision.plan import is_float_contraction
-from compiler.schedule import external
-from compiler.schedule.branches import guarded
-from compiler.schedule.build import Plan, Tiled, build
+from compiler.scheduling.branches import guarded
+from compiler.scheduling.build import Plan, Tiled, build
+from compiler.tiling import external
 
 if TYPE_CHECKING:
     from compiler.ir.graph import Graph

@@ -13,11 +13,11 @@ from compiler.isa.instruction import Op, pack
 from compiler.isa.machine import UNIT_CLASSES
 from compiler.isa.stream import Gather, GatherAxis, Stream
 from compiler.isa.table import TABLE
-from compiler.schedule import external
-from compiler.schedule.space import relocated
+from compiler.tiling import external
+from compiler.tiling.space import relocated
 
 if TYPE_CHECKING:
-    from compiler.schedule.build import Plan
+    from compiler.scheduling.build import Plan
 
 VERSION = "0.1.0"
 LAST_CYCLE = (1 << 32) - 1  # that an instruction can name

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from compiler.codegen.critical import critical_path
 from compiler.ir.graph import Compute, Graph, Node, reads_of
 from compiler.isa.instruction import Op
-from compiler.schedule import external
+from compiler.tiling import external
 
 if TYPE_CHECKING:
-    from compiler.schedule.build import Plan
+    from compiler.scheduling.build import Plan
 
 
 def notes(plan: Plan, graph: Graph, bounds: dict[str, Any], precision: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from compiler import targets
 from compiler.precision import PRECISIONS
-from compiler.schedule.repeat import OBJECTIVES
+from compiler.scheduling.modulo import OBJECTIVES
 
 SHELLS = ("bash", "zsh", "fish")
 ABOUT = (

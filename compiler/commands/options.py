@@ -17,7 +17,7 @@ from compiler.errors import ModelError
 from compiler.precision import PRECISIONS
 from compiler.precision.artefact import OtherRanges
 from compiler.program import Program
-from compiler.schedule.repeat import OBJECTIVES
+from compiler.scheduling.modulo import OBJECTIVES
 from compiler.targets import Target
 
 DESCRIBED = "the name or file of the processor for which the program was compiled, where it is not found by itself"

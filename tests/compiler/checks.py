@@ -9,9 +9,9 @@ from compiler.driver import quiet
 from compiler.ir.interpreter import run
 from compiler.isa.binary import Binary
 from compiler.reporting import COLUMNS, per_operation, resources_of, totals
-from compiler.schedule import external
-from compiler.schedule.build import build
+from compiler.scheduling.build import build
 from compiler.simulator import simulate
+from compiler.tiling import external
 
 NO_BOUNDS = {"latency": 0, "interval": 0}
 

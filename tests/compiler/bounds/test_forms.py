@@ -12,9 +12,9 @@ from compiler.bounds.planes import Grid, beats
 from compiler.driver import quiet
 from compiler.ir.types import DType
 from compiler.passes import optimise
-from compiler.schedule import contraction, walks
-from compiler.schedule.build import build
-from compiler.schedule.sides import Chooser
+from compiler.scheduling.build import build
+from compiler.tiling import contraction, walks
+from compiler.tiling.stationary import Chooser
 from tests.compiler.contractions import contractions, small
 from tests.tiers import some
 

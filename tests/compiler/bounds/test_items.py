@@ -16,7 +16,7 @@ from compiler.ir.terms import arg
 from compiler.ir.types import DType, TensorType
 from compiler.isa import flow
 from compiler.isa.timing import ceil_div, tree_depth
-from compiler.schedule.build import build
+from compiler.scheduling.build import build
 from tests.tiers import some
 
 F32 = DType.F32

@@ -17,7 +17,7 @@ from compiler.ir.builder import Builder
 from compiler.ir.graph import Operand
 from compiler.ir.terms import arg
 from compiler.ir.types import DType, TensorType
-from compiler.schedule.build import build
+from compiler.scheduling.build import build
 from tests.compiler.bounds.test_bounds import product
 from tests.compiler.contractions import small
 from tests.tiers import some

@@ -18,7 +18,7 @@ from compiler.ir.graph import Operand
 from compiler.ir.terms import arg
 from compiler.ir.types import DType, TensorType
 from compiler.isa.timing import ceil_div
-from compiler.schedule.build import build
+from compiler.scheduling.build import build
 from tests.compiler.bounds.test_barriers import chain
 from tests.compiler.bounds.test_bounds import product
 from tests.tiers import some

@@ -19,7 +19,7 @@ from compiler.ir.builder import Builder
 from compiler.ir.graph import Operand
 from compiler.ir.terms import arg
 from compiler.ir.types import DType, TensorType
-from compiler.schedule.build import build
+from compiler.scheduling.build import build
 from tests.compiler.graphs import graphs
 from tests.tiers import some
 

@@ -13,13 +13,13 @@ from compiler import targets
 from compiler.driver import quiet
 from compiler.ir.interpreter import run
 from compiler.passes import optimise, shape_for_units
-from compiler.schedule import external
-from compiler.schedule.build import plans, tiled
+from compiler.scheduling.build import plans, tiled
 from compiler.targets import catalogue
 from compiler.targets.loader import parse
+from compiler.tiling import external
 from tests.compiler.checks import check_rows, same
 from tests.compiler.passes.test_bands import WIDE, images, work
-from tests.compiler.schedule.test_shared_passes import KINDS, dense, grouped, heads
+from tests.compiler.tiling.test_shared_passes import KINDS, dense, grouped, heads
 
 GRAPH = compiler.load(images(WIDE, side=48))
 X = np.random.default_rng(3).standard_normal((1, 3, 48, 48)).astype(np.float32)
@@ -93,7 +93,7 @@ def words(count, width, length):
 
 def test_what_no_order_makes_fit_is_refused_without_a_schedule(monkeypatch):
     graph = compiler.load(words(60_000, 64, 2_000))
-    monkeypatch.setattr("compiler.schedule.external._redirected", None)  # nothing is fetched
+    monkeypatch.setattr("compiler.tiling.external._redirected", None)  # nothing is fetched
     with pytest.raises(compiler.DoesNotFit, match="needs at least") as refused:
         compiler.compile(graph, "edge")
     assert refused.value.asked >= 60_000 * 64 * 4

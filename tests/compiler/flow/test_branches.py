@@ -16,7 +16,7 @@ from compiler.isa.assembly import assemble, disassemble
 from compiler.isa.binary import Binary
 from compiler.isa.instruction import Flag, Instruction, Op, pack
 from compiler.isa.paths import dearest, longest
-from compiler.schedule.segments import arrange
+from compiler.scheduling.segments import arrange
 from compiler.simulator import SimulationError, simulate
 from tests.compiler.flow.models import feeds, if_model, loop_model, nested_model
 from tests.tiers import some

@@ -20,7 +20,7 @@ from compiler.ir.verifier import verify
 from compiler.isa.binary import Binary
 from compiler.passes import optimise
 from compiler.reporting import resources_of
-from compiler.schedule.build import build
+from compiler.scheduling.build import build
 from compiler.simulator import simulate
 from tests.compiler.checks import NO_BOUNDS, check_rows, same
 from tests.tiers import some

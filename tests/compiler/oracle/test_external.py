@@ -16,12 +16,12 @@ from compiler.isa.binary import Binary
 from compiler.isa.instruction import Op, pack
 from compiler.isa.machine import UNIT_CLASSES
 from compiler.isa.table import time, unit_class
-from compiler.schedule.external import WEIGHTS
 from compiler.simulator import SimulationError, simulate
+from compiler.tiling.external import WEIGHTS
 from tests.compiler.checks import binary_of
 from tests.compiler.oracle.hazards import Oracle
 from tests.compiler.oracle.lanes import Lanes
-from tests.compiler.schedule.test_narrow import feeds, product
+from tests.compiler.tiling.test_narrow import feeds, product
 from tests.tiers import some
 
 PEBBLE = Path(__file__).parents[1] / "probing" / "pebble.toml"

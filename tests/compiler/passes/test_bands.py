@@ -14,8 +14,8 @@ from compiler.ir.verifier import verify
 from compiler.passes import optimise, shape_for_units
 from compiler.passes.bands import in_bands
 from compiler.passes.live import live_bytes
-from compiler.schedule import external
-from compiler.schedule.build import build
+from compiler.scheduling.build import build
+from compiler.tiling import external
 from tests.tiers import some
 
 

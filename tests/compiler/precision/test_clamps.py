@@ -12,7 +12,7 @@ from compiler.numerics.scalar import evaluate
 from compiler.precision.clamps import clamped
 from compiler.precision.encoding import steps
 from compiler.precision.reciprocals import without_divisions
-from compiler.schedule.legalise import kept_behind
+from compiler.tiling.legalise import kept_behind
 from tests.tiers import some
 
 X = arg(-1, DType.F32)

@@ -10,7 +10,7 @@ from compiler.passes import optimise, shape_for_units
 from compiler.precision.convert import convert
 from compiler.precision.plan import HALF_LIMIT
 from compiler.precision.prepare import calibrated
-from compiler.schedule.readers import passes
+from compiler.tiling.readers import passes
 
 LPU = targets.load("lpu")
 CHANNELS, SIDE = 32, 24

@@ -27,11 +27,11 @@ from compiler.isa.binary import Binary
 from compiler.isa.instruction import Op
 from compiler.program import Program
 from compiler.reporting import resources_of
-from compiler.schedule.external import EVERYTHING, RESIDENT, WEIGHTS
 from compiler.targets import catalogue
+from compiler.tiling.external import EVERYTHING, RESIDENT, WEIGHTS
 from tests.compiler.checks import binary_of, check_program, check_rows, same
-from tests.compiler.schedule import test_narrow
-from tests.compiler.schedule.test_narrow import feeds
+from tests.compiler.tiling import test_narrow
+from tests.compiler.tiling.test_narrow import feeds
 from tests.tiers import some
 
 PEBBLE = Path(__file__).parents[1] / "probing" / "pebble.toml"

@@ -1,0 +1,1 @@
+"""Addresses of buffers by their live ranges."""

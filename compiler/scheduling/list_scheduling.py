@@ -1,0 +1,195 @@
+"""Schedules: several orders are tried for the latency, then periods at which the best repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from compiler.scheduling.alap import latest
+from compiler.scheduling.dependences import Edges
+from compiler.scheduling.insertion import Insertion, Placement, TooShort
+from compiler.scheduling.modulo import Repeated, repeated
+from compiler.scheduling.priorities import Ranks, as_given, demanded, longest, sequence, staggered, urgency
+from compiler.scheduling.problem import Problem, problem
+from compiler.tiling.budget import passes
+
+if TYPE_CHECKING:
+    from compiler.isa.machine import Machine
+    from compiler.tiling.chains import Step
+    from compiler.tiling.space import Space
+    from compiler.tiling.tile import Tile
+
+
+ROUNDS = 8  # passes that may improve the latency
+PATIENCE = 2  # and how many of them may fail in a row
+TOGETHER = 1 << 10  # tiles whose lines are gone through at once
+
+
+@dataclass
+class Schedule:
+    """``start``: issue cycle per tile. ``latency``: cycle after the last byte was written. ``ready``/``read_end``: per
+    line of the space, when its last write can be read and when its last read ends; ``first``: when it was first written."""
+
+    start: list[int]
+    latency: int
+    first: np.ndarray[Any, Any]
+    ready: np.ndarray[Any, Any]
+    read_end: np.ndarray[Any, Any]
+
+
+@dataclass
+class Needs:
+    """``data``: tiles whose results (or weights) a tile uses, with the cycles from start to start that it waits at least.
+    ``holds``: likewise tiles that must have read what it overwrites, or have written where it also writes."""
+
+    data: Sequence[Edges]
+    holds: Sequence[Edges]
+
+
+@dataclass
+class Attempt:
+    """A finished schedule: the tiles that are left, on their units, what they wait for, when they start, after how
+    many cycles the next inference may begin, and how many arenas inferences take in turn."""
+
+    tiles: list[Tile]
+    needs: Needs
+    done: Schedule
+    interval: int
+    copies: int = 1
+
+
+class Order:
+    """Tiles to be ordered, and their shortest schedule. ``strips``: of what source operations are; ``grouped``: some of them are
+    groups of channels."""
+
+    def __init__(
+        self,
+        tiles: list[Tile],
+        data: list[Edges],
+        chains: list[list[Step]],
+        machine: Machine,
+        space: Space,
+        strips: Sequence[int] = (),
+        grouped: bool = False,
+    ) -> None:
+        self.tiles, self.machine, self.lines = tiles, machine, space.lines
+        self.problem = problem(tiles, data, chains, space, grouped)
+        between = staggered(tiles, data, strips, grouped)
+        ways: list[Callable[[], Ranks]] = [
+            lambda: longest(tiles, data, chains),
+            lambda: demanded(tiles, data, chains),
+            *([] if between is None else [lambda: between]),
+            lambda: as_given(tiles),
+        ]
+        self.once = _improved(self.problem, machine, ways)
+
+    def single(self) -> Attempt:
+        """The schedule of an inference that none overlaps."""
+        return self._attempt(Repeated(self.once, max(1, self.once.latency), 1))
+
+    def repeated(self, copies: int, objective: str) -> Attempt:
+        """A schedule for inferences that overlap, with at most so many arenas; what it is short in: ``repeat.OBJECTIVES``."""
+        return self._attempt(repeated(self.problem, self.machine, self.once, copies, objective))
+
+    def _attempt(self, found: Repeated) -> Attempt:
+        placed = found.placed
+        left, needs = _kept(self.tiles, self.problem, placed)
+        done = _done(left, [cycle for cycle in placed.start if cycle >= 0], placed.latency, self.lines)
+        return Attempt(left, needs, done, found.period, found.copies)
+
+
+def _improved(given: Problem, machine: Machine, ways: list[Callable[[], Ranks]]) -> Placement:
+    """Forward passes, each in the order of the latest starts that the one before leaves; then one in the last order. ``ways``:
+    to say what goes first, which the longest programs do not ask for."""
+    allowed = passes(len(given.beats), len(ways) + ROUNDS)
+    best = Insertion(given, machine, sequence(ways[0](), given)).run()
+    for way in ways[1:-1][: allowed - 1]:
+        best = _shorter(given, machine, sequence(way(), given), best) or best
+    placed, failed = best, 0
+    left = allowed - len(ways)
+    while left > 0 and failed < PATIENCE:
+        left -= 1
+        jobs = urgency(latest(given, placed), given)
+        if not left or failed + 1 == PATIENCE:  # what is no shorter is of no use
+            placed = _shorter(given, machine, jobs, best) or placed
+        else:
+            placed = Insertion(given, machine, jobs).run()
+        failed = 0 if placed.latency < best.latency else failed + 1
+        best = placed if placed.latency < best.latency else best
+    return (_shorter(given, machine, sequence(ways[-1](), given), best) or best) if allowed >= len(ways) else best
+
+
+def _shorter(given: Problem, machine: Machine, jobs: list[int], best: Placement) -> Placement | None:
+    """A pass that ends earlier than the best so far; it is left as soon as it cannot."""
+    try:
+        return Insertion(given, machine, jobs, limit=best.latency - 1).run()
+    except TooShort:
+        return None
+
+
+def _kept(tiles: list[Tile], given: Problem, placed: Placement) -> tuple[list[Tile], Needs]:
+    """Tiles on their units, without the LOADWs whose weights are there already."""
+    keep = [n for n in range(len(tiles)) if placed.start[n] >= 0]
+    number = {old: new for new, old in enumerate(keep)}
+    number |= {old: number[serving] for old, serving in placed.serves.items()}
+    left = []
+    for n in keep:
+        tile, unit = tiles[n], placed.instance[n]
+        i = tile.instruction
+        if n in placed.slot:
+            i = i.on(unit, placed.slot[n], i.row + placed.row.get(n, 0))
+        elif unit != i.unit:
+            i = i.on(unit, i.slot, i.row)
+        left.append(tile.on(i))
+    return left, Needs(_Kept(given.data, keep, number), _holds(given, placed, number, len(keep)))
+
+
+def _holds(given: Problem, placed: Placement, number: dict[int, int], count: int) -> list[Edges]:
+    """By the ``count`` tiles that are left the others whose memory they take over; ``number``: what tiles are now called."""
+    found: list[Edges] = [{} for _ in range(count)]
+    for b, overwriting in given.held.items():
+        for n, gap in overwriting:
+            found[number[n]][number[b]] = gap
+    start = placed.start
+    for n, mates in given.mates.items():
+        for b, behind, _ in mates:
+            if start[b] < start[n]:
+                found[number[n]][number[b]] = max(behind, found[number[n]].get(number[b], 1))
+    return found
+
+
+class _Kept(Sequence[Edges]):
+    """What the tiles that are left need, by their new numbers, worked out for those that are asked for."""
+
+    def __init__(self, data: list[Edges], keep: list[int], number: dict[int, int]) -> None:
+        self._data, self._keep, self._number = data, keep, number
+
+    def __len__(self) -> int:
+        return len(self._keep)
+
+    def __getitem__(self, n: Any) -> Any:
+        number = self._number
+        return {number[b]: lag for b, lag in self._data[self._keep[n]].items()}
+
+
+def _done(tiles: list[Tile], start: list[int], latency: int, lines: int) -> Schedule:
+    """When every line is written and read."""
+    first = np.full(lines, np.iinfo(np.int64).max)
+    ready, read_end = np.zeros(lines, np.int64), np.zeros(lines, np.int64)
+    for at in range(0, len(tiles), TOGETHER):
+        some, cycles = tiles[at : at + TOGETHER], start[at : at + TOGETHER]
+        inputs = [(cycle, i.span) for t, cycle in zip(some, cycles, strict=True) for i in t.inputs]
+        outputs = [(cycle, t.writes) for t, cycle in zip(some, cycles, strict=True)]
+        for mine, work in ((read_end, inputs), (ready, outputs)):
+            if not work:
+                continue
+            spans = [span for _, span in work]
+            where = np.concatenate([span.lines for span in spans])
+            begun = np.repeat([cycle for cycle, _ in work], [len(span.lines) for span in spans])
+            np.maximum.at(mine, where, begun + np.concatenate([span.end for span in spans]))
+            if mine is ready:
+                np.minimum.at(first, where, begun)
+    return Schedule(start, latency, first, ready, read_end)

@@ -1,0 +1,139 @@
+"""Schedules that repeat: the shortest period found at which inferences may follow each other, and the arenas it takes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from compiler.scheduling.alap import latest
+from compiler.scheduling.insertion import NEVER, Common, Insertion, Placement, TooShort
+from compiler.scheduling.priorities import urgency
+from compiler.scheduling.seats import Seated, Spent
+from compiler.tiling.budget import passes
+
+if TYPE_CHECKING:
+    from compiler.isa.machine import Machine
+    from compiler.scheduling.problem import Problem
+
+OBJECTIVES = ("balanced", "latency", "interval")
+PERIODS = 8  # periods tried
+FEWEST = 3  # and for the longest programs
+CLOSE = 10  # part of a period that these do not look for any more
+RUNS = 32  # placements tried where the interval is all that counts
+SEATED = 1 << 30  # instead of a part: chains go to seats
+PATIENCE = (8, 1)  # parts of a period that a tile may then wait for a place beside another
+
+
+class Repeated(NamedTuple):
+    """A placement that may begin anew every ``period`` cycles, with ``copies`` arenas taken in turn."""
+
+    placed: Placement
+    period: int
+    copies: int
+
+
+class _Way(NamedTuple):
+    """How tiles are placed: none before its ``release``, waiting up to a ``part`` of the period (0: not) to leave no gaps,
+    or chains in seats. ``common``: of all periods tried."""
+
+    release: Sequence[int]
+    part: int
+    common: Common
+
+
+def repeated(p: Problem, machine: Machine, once: Placement, copies: int, objective: str) -> Repeated:
+    """The order of ``once`` at the shortest period found, by bisection between the busiest unit's cycles and the latency,
+    towards which the longest programs go in growing steps from below until a first period does, and then in long steps.
+
+    ``copies``: arenas at most. Inferences that overlap take units from each other, so a shorter period costs latency.
+    ``objective``: "latency" lets it not grow at all, "interval" as far as it will; "balanced" by the factor by which
+    the period is longer than the busiest unit's cycles. With no such period, inferences follow each other.
+    """
+    late = latest(p, once, pinned=True)
+    jobs = urgency(late, p)
+    least = busiest(p, machine, once)
+    best = Repeated(once, max(1, once.latency), 1)
+    first = 16 if objective == "interval" else 4
+    low, wanted = least - 1, least + (best.period - least) // first
+    allowed = passes(2 * len(p.beats), PERIODS)
+    ways, step = _ways(late, objective, few=allowed == 1), wanted - least
+    runs = max(3 * FEWEST, passes(len(p.beats) // 2, RUNS)) if objective == "interval" else max(2 * FEWEST, 2 * allowed)
+    while runs > 0 and low < wanted < best.period:
+        limit = _allowed(once.latency, wanted, least, objective)
+        placed = None
+        for way in list(ways):
+            runs -= 1
+            way.common.safe = low + 1  # no shorter period is tried any more
+            placed = _placed(p, machine, jobs, wanted, way, copies, limit)
+            if placed is not None:
+                ways.remove(way)
+                ways.insert(0, way)  # what did at one period is the first to be tried at the next
+                break
+            if way.common.spent or (allowed == 1 and objective != "interval" and len(ways) > 1):
+                ways.remove(way)  # the longest programs do not try again what failed
+        if placed is None:
+            low, step = wanted, 2 * step
+        else:
+            best = Repeated(placed, wanted, taken(p, placed, wanted))
+        wanted = (low + best.period) // 2
+        if allowed == 1 and best.placed is once:
+            wanted = min(wanted, low + step)
+        elif allowed == 1 and objective != "interval":
+            floor = max(low, _likely(best, once, least, objective))
+            if (best.period - floor) * CLOSE < best.period:
+                break
+            wanted = floor + (best.period - floor) // (2 if placed is None else 4)
+    return best
+
+
+def _ways(late: Sequence[int], objective: str, few: bool) -> list[_Way]:
+    """As late as the order allows, so that buffers live shortly, or at once; where latency counts for nothing, closely too.
+    ``few``: as late, with and without patience."""
+    if objective == "interval":
+        ways = [_Way(release, part, Common()) for part in (*PATIENCE, 0) for release in (late, ())]
+        return [ways[0], ways[-2]] if few else [_Way(late, SEATED, Common()), *ways]
+    return [_Way(late, 0, Common()), _Way((), 0, Common())]
+
+
+def _allowed(once: int, period: int, least: int, objective: str) -> int:
+    """The longest latency that a period may cost."""
+    if objective == "latency":
+        return once
+    if objective == "balanced":
+        return once * period // least
+    return NEVER
+
+
+def _likely(best: Repeated, once: Placement, least: int, objective: str) -> int:
+    """The shortest period that allows the latency of the best one: shorter ones tend to cost more."""
+    return least * best.placed.latency // once.latency if objective == "balanced" else least
+
+
+def _placed(
+    p: Problem, machine: Machine, jobs: list[int], period: int, way: _Way, copies: int, limit: int
+) -> Placement | None:
+    patience = period // way.part if way.part else 0
+    common = None if patience else way.common
+    try:
+        if way.part == SEATED:
+            return Seated(p, machine, jobs, period, way.release, copies).run()
+        return Insertion(p, machine, jobs, period, way.release, copies, limit, patience, common).run()
+    except TooShort as short:
+        way.common.spent |= isinstance(short, Spent)
+        return None
+
+
+def taken(p: Problem, placed: Placement, period: int) -> int:
+    """Arenas that a placement needs at a period: the longest life of a buffer that moves, in periods."""
+    lives = (last - first for first, last, moves in zip(placed.first, placed.last, p.moves, strict=True) if moves)
+    return max(1, -(-max(lives, default=0) // period))
+
+
+def busiest(p: Problem, machine: Machine, placed: Placement) -> int:
+    """Cycles that the busiest kind of unit works in one inference."""
+    work: Counter[str] = Counter()
+    for n, start in enumerate(placed.start):
+        if start >= 0:
+            work[p.unit[n]] += p.beats[n]
+    return max((-(-beats // machine.unit(unit).instances) for unit, beats in work.items()), default=1)

@@ -1,0 +1,74 @@
+"""Rows and columns of pixels as one loop, where that is how they lie in memory.
+
+A product without windows does not care where a row of the image ends. With one loop over all pixels, its columns may be
+cut wherever planes are full, and not only at whole rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING
+
+from compiler.ir.access import Access
+from compiler.tiling.walks import Walk, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from compiler.ir.graph import Compute, Operand
+    from compiler.tiling.place import Place
+
+
+def flat(node: Compute, loops: Sequence[int], places: Mapping[str, Place]) -> Walk | None:
+    """The contraction with its parallel ``loops`` (all between the first and the last of them) as one, over values as if
+    their dimensions were one; None where they do not lie so, or where it would be no gain: fewer than two have a length."""
+    loops = range(min(loops, default=0), max(loops, default=-1) + 1)
+    wide = [i for i in loops if node.loops[i] > 1]
+    if len(wide) < 2 or any(s.op == "index" for s in (node.post.steps if node.post else ())):
+        return None
+    first, count = loops[0], len(loops)
+    home = _merged(places[node.output], Access.identity(node.parallel, len(node.loops)), node, first, count)
+    operands: list[Operand] = []
+    found: list[Place] = []
+    for operand in node.operands:
+        made = _merged(places[operand.value], operand.access, node, first, count)
+        if made is None or operand.fill is not None:
+            return None
+        operands.append(replace(operand, access=made[1]))
+        found.append(made[0])
+    if home is None:
+        return None
+    extents = (*node.loops[:first], prod(node.loops[i] for i in loops), *node.loops[first + count :])
+    merged = replace(node, loops=extents, parallel=node.parallel - count + 1, operands=tuple(operands))
+    return replace(plain(merged), out=home[1], places=(*found, home[0]))
+
+
+def _merged(place: Place, access: Access, node: Compute, first: int, count: int) -> tuple[Place, Access] | None:
+    """A place and an access to it with the loops as one: none of them is used, or each walks along one whole dimension, in
+    their order."""
+    inside = range(first, first + count)
+    dims = [j for j, row in enumerate(access.matrix) if any(row[i] for i in inside)]
+
+    def narrow(row: tuple[int, ...], step: int) -> tuple[int, ...]:
+        return (*row[:first], step, *row[first + count :])
+
+    if not dims:
+        return place, Access(access.offset, tuple(narrow(row, 0) for row in access.matrix))
+    start = dims[0]
+    whole = dims == [*range(start, start + count)] and all(
+        access.offset[j] == 0
+        and place.shape[j] == node.loops[i]
+        and all(c == (k == i) for k, c in enumerate(access.matrix[j]))
+        for j, i in zip(dims, inside, strict=True)
+    )
+    if not whole:
+        return None
+    shape = (*place.shape[:start], prod(place.shape[j] for j in dims), *place.shape[start + count :])
+    reshaped = place.reshaped(shape)
+    if reshaped is None:
+        return None
+    rows = [narrow(row, 0) for row in access.matrix]
+    rows[start : start + count] = [narrow(access.matrix[start], 1)]
+    offset = (*access.offset[: start + 1], *access.offset[start + count :])
+    return reshaped, Access(offset, tuple(rows))

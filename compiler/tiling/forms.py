@@ -1,0 +1,278 @@
+"""Contractions as the planes see them: a batch of products of moving rows by stationary columns, with all streams made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from compiler.ir.access import Access
+from compiler.isa.geometry import touches
+from compiler.isa.instruction import Instruction, Op
+from compiler.isa.stream import Loop, Stream
+from compiler.tiling import place as pl
+from compiler.tiling import spread
+from compiler.tiling.legalise import args_of
+from compiler.tiling.readers import loop_strides
+from compiler.tiling.stationary import Roles, factor_types, roles, steps
+from compiler.tiling.tiler import Groups, Tiler, pieces, program
+from compiler.tiling.walks import Walk
+
+if TYPE_CHECKING:
+    from compiler.ir.graph import Compute, Operand
+    from compiler.ir.types import DType
+
+
+@dataclass
+class Form:
+    """A contraction with all streams made: what is left to choose is how to cut it. ``n`` counts the columns of one block,
+    ``k`` the rows of all."""
+
+    node: Compute
+    roles: Roles
+    batch: int
+    m: int
+    n: int
+    k: int
+    a: int
+    extra: list[int]
+    out: int
+    post: int
+    row_step: int  # rows, and columns, of which whole multiples never share a line of the result with the rest
+    column_step: int
+    dtype: str  # of the moving operand
+    tile: tuple[int, int]  # rows and columns of weights that a plane holds
+    blocks: int  # products on the diagonal of one pass; 0: one
+    run: int  # consecutive rows of one block
+    band: bool  # cells that a guard of the weights excludes are off
+    shared: int  # the loop of the blocks, where they all hold the same weights; -1: they do not
+    fixed: pl.Place  # of the stationary operand
+    home: pl.Place  # of the result
+
+
+def form(walk: Walk, tiler: Tiler, moving: pl.Place | None = None) -> Form:
+    """Streams of a contraction; ``moving``: another place of the moving operand's value."""
+    node = walk.node
+    places = walk.places or tuple(tiler.place(v) for v in (*(o.value for o in node.operands), node.output))
+    r = roles(node, walk.stationary if walk.stationary >= 0 else tiler.layout.sides[node.output].stationary)
+    if walk.apart in r.columns:
+        r.columns.remove(walk.apart)
+        r.batch.append(walk.apart)
+    strides = _strides(walk, places[-1])
+    batch, rows, columns = (
+        sorted((i for i in g if i != walk.block), key=lambda i: (-strides[i], i)) for g in (r.batch, r.rows, r.columns)
+    )
+    shared = walk.block if walk.block in r.rows else -1
+    inner, run = r.inner, 0
+    if walk.block >= 0:
+        inner, run = _with_block(node, r, walk.block, places[1 - r.stationary], tiler)
+    r = Roles(r.stationary, batch, rows, columns, inner)
+    across = [walk.block, *columns] if walk.block >= 0 else columns
+    outer: Groups = (tuple(batch), tuple(rows), tuple(across))
+    a = _moving(node, r, tiler, moving or places[1 - r.stationary])
+    extra_args = extras(node, tiler)
+    extra = [tiler.read(node.operands[i], node.loops, outer, places[i]) for i in extra_args]
+    out = tiler.space.stream(pl.stream(places[-1], walk.out, node.loops, outer))
+    post = 0
+    if node.post is not None:
+        loops = {i: at for at, i in enumerate(batch + rows + across)}
+        post = tiler.space.pool.program(program(node.post, {i: at for at, i in enumerate(extra_args)}, loops))
+    size = [prod(node.loops[i] for i in g) for g in (batch, rows, columns, inner)]
+    line = tiler.target.line_bytes
+    row_step, column_step = (steps(strides, node.loops, g, line) for g in (rows, columns))
+    dtype = factor_types(node)[1 - r.stationary].value
+    tile = tiler.target.matrix.tiles[dtype]
+    fixed = places[r.stationary]
+    if walk.band:
+        fixed = spread.spread(node, r.stationary, fixed, _held(r), (min(tile[0], size[3]), size[2]), line)
+    return Form(
+        node,
+        r,
+        size[0],
+        size[1],
+        size[2],
+        size[3],
+        a,
+        extra,
+        out,
+        post,
+        row_step,
+        column_step,
+        dtype,
+        tile,
+        node.loops[walk.block] if walk.block >= 0 else 0,
+        run,
+        walk.band,
+        shared,
+        fixed,
+        places[-1],
+    )
+
+
+def extras(node: Compute, tiler: Tiler) -> list[int]:
+    """Operands of the epilogue, the largest first: the first port is the widest."""
+    types = tiler.graph.types
+    return sorted(args_of(node.post), key=lambda i: (-types[node.operands[i].value].bytes, i))
+
+
+def _strides(walk: Walk, home: pl.Place) -> list[int]:
+    """Bytes between neighbours of the result along every loop."""
+    return [
+        abs(sum(s * row[i] for s, row in zip(home.strides, walk.out.matrix, strict=True)))
+        for i in range(len(walk.node.loops))
+    ]
+
+
+def _with_block(node: Compute, r: Roles, block: int, home: pl.Place, tiler: Tiler) -> tuple[list[int], int]:
+    """The inner loops with the blocks among them where the moving operand is fetched best; rows of a run of one block."""
+    operand = 1 - r.stationary
+    strides = loop_strides(home, node, operand)
+    best: tuple[int, int] | None = None
+    for at in range(len(r.inner), -1, -1):
+        order = [*r.inner[:at], block, *r.inner[at:]]
+        nest = tuple(Loop(node.loops[i], strides[i]) for i in order)
+        count = touches(
+            Stream("u8", 0, (), (), nest), (0, 1), (0, prod(n.extent for n in nest)), tiler.target.line_bytes
+        )
+        if best is None or count < best[0]:
+            best = (count, at)
+    assert best is not None
+    at = best[1]
+    return [*r.inner[:at], block, *r.inner[at:]], prod(node.loops[i] for i in r.inner[at:])
+
+
+def _moving(node: Compute, r: Roles, tiler: Tiler, home: pl.Place) -> int:
+    """The stream of the moving operand; a constant is stored row after row as the planes take it."""
+    operand = node.operands[1 - r.stationary]
+    groups: Groups = (tuple(r.batch), tuple(r.rows), tuple(r.inner))
+    if not _packs(operand, tiler):
+        return tiler.read(operand, node.loops, groups, home)
+    order = [*r.batch, *r.rows, *r.inner]
+    key = (operand, node.loops, tuple(order))
+    name = tiler.packed.get(key)
+    if name is None:
+        name = tiler.packed[key] = f"{operand.value}:{len(tiler.packed)}"
+        tiler.space.constant(name, unrolled(node, 1 - r.stationary, order, home.shape, tiler).reshape(-1))
+    used = [any(row[i] for row in operand.access.matrix) for i in range(len(node.loops))]
+    shape = tuple(node.loops[i] if used[i] else 1 for i in order)
+    dtype = tiler.graph.types[operand.value].dtype
+    strides = [s if used[i] else 0 for i, s in zip(order, pl.row_major(shape, dtype.size), strict=True)]
+    extents = tuple(node.loops[i] for i in order)
+    place = pl.Place(name, dtype, extents, 0, tuple(strides))
+    at = {loop: number for number, loop in enumerate(order)}
+    numbers: Groups = tuple(tuple(at[i] for i in group) for group in groups)  # type: ignore[assignment]
+    return tiler.space.stream(pl.stream(place, Access.identity(len(order)), extents, numbers))
+
+
+def unrolled(node: Compute, operand: int, order: list[int], shape: tuple[int, ...], tiler: Tiler) -> np.ndarray:
+    """A constant factor at every point of the loops ``order``; a loop that it does not use has extent 1. ``shape``: as the
+    walk takes it, which may have several of its dimensions as one."""
+    read = node.operands[operand]
+    array = np.ascontiguousarray(tiler.graph.constants[read.value]).reshape(shape)
+    if array.size == 0:
+        return np.empty(0, array.dtype)
+    home = pl.Place("", tiler.graph.types[read.value].dtype, array.shape, 0, pl.row_major(array.shape, array.itemsize))
+    used = [any(row[i] for row in read.access.matrix) for i in range(len(node.loops))]
+    extents = tuple(n if u else 1 for n, u in zip(node.loops, used, strict=True))
+    s = pl.stream(home, read.access, extents, ((), tuple(order), ()))
+    counts, strides = zip(*s.strides()[1], strict=True) if order else ((), ())
+    return np.ndarray(counts, array.dtype, buffer=array.reshape(-1).data, offset=s.offset, strides=strides)
+
+
+def weights(f: Form, columns: int, tiler: Tiler) -> list[tuple[int, int]]:
+    """For every column tile: its stream and the column that is the stream's first."""
+    node, r = f.node, f.roles
+    operand = node.operands[r.stationary]
+    tiles = column_tiles(f, columns, tiler)
+    if not _packs(operand, tiler):
+        return [(_stationary(f, tiler), 0)] * len(tiles)
+    groups = tuple(tuple((i, node.loops[i]) for i in group) for group in (r.batch, r.inner, r.columns))
+    key = (operand, groups, f.shared, columns)  # however many rows move past them: strips read the same weights
+    name = tiler.packed.get(key)
+    if name is None:
+        name = f"{operand.value}:{len(tiler.packed)}"
+        tiler.packed[key] = name
+        tiler.space.constant(name, _pack(f, tiler, tiles))
+    dtype = tiler.graph.types[operand.value].dtype
+    return [(tiler.space.stream(_packed(f, name, dtype, at, count)), at) for at, count in tiles]
+
+
+def column_tiles(f: Form, columns: int, tiler: Tiler) -> list[pl.Range]:
+    """The columns in weight tiles; of an image that follows another one the first tile is shorter (see ``leads``)."""
+    lead = tiler.layout.leads.get(f.node.output, 0) % columns
+    if not lead or f.blocks or columns >= f.n or tiler.is_constant(f.node.operands[f.roles.stationary].value):
+        return pieces(f.n, columns)
+    place = f.home
+    if f.node.parallel > len(place.shape):  # a walk of its own
+        return pieces(f.n, columns)
+    beside = min(abs(place.strides[i]) for i in f.roles.columns if f.node.loops[i] > 1) == place.dtype.size
+    step = 1 if beside else f.column_step
+    first = (columns - lead) // step * step
+    if first <= 0 or -(-(f.n - first) // columns) >= -(-f.n // columns):
+        return pieces(f.n, columns)
+    return [(0, first), *((first + at, count) for at, count in pieces(f.n - first, columns))]
+
+
+def _packed(f: Form, name: str, dtype: DType, at: int, count: int) -> pl.Stream:
+    """The stream of a packed column tile; blocks that hold the same weights read them again."""
+    if f.shared < 0:
+        shape: tuple[int, ...] = (f.batch, f.k, count)
+        place = pl.Place(name, dtype, shape, f.batch * f.k * at * dtype.size, pl.row_major(shape, dtype.size))
+        return pl.stream(place, Access.identity(3), shape, ((0,), (1,), (2,)))
+    depth = f.k // f.blocks
+    stored = pl.row_major((f.batch, depth // f.run, f.run, count), dtype.size)
+    shape = (f.batch, depth // f.run, f.blocks, f.run, count)
+    place = pl.Place(name, dtype, shape, f.batch * depth * at * dtype.size, (*stored[:2], 0, *stored[2:]))
+    return pl.stream(place, Access.identity(5), shape, ((0,), (1, 2, 3), (4,)))
+
+
+def _packs(operand: Operand, tiler: Tiler) -> bool:
+    """Whether the operand is stored as the planes want it: a constant without padding."""
+    return tiler.is_constant(operand.value) and operand.fill is None
+
+
+def _stationary(f: Form, tiler: Tiler) -> int:
+    """The stream of a stationary operand where it lies."""
+    r = f.roles
+    operand = f.node.operands[r.stationary]
+    fixed = spread.stored(operand.value, f.fixed, tiler) if f.band else f.fixed
+    return tiler.read(operand, f.node.loops, _held(r), fixed)
+
+
+def _held(r: Roles) -> Groups:
+    """Loops of batch, rows and columns of the weights."""
+    return tuple(r.batch), tuple(r.inner), tuple(r.columns)
+
+
+def load_beats(f: Form, depth: int, columns: int, tiler: Tiler) -> int:
+    """Beats of a LOADW of that many rows and columns."""
+    operand = f.node.operands[f.roles.stationary]
+    unit, size = tiler.target.weights, depth * columns * tiler.graph.types[operand.value].dtype.size
+    if f.band:  # nothing is stored before a form is chosen
+        lines = spread.fetches(
+            f.node, f.roles.stationary, f.fixed, _held(f.roles), (depth, columns), tiler.target.line_bytes
+        )
+        return max(-(-size // unit.bytes_per_cycle), -(-lines // unit.ports["a"]))
+    if not _packs(operand, tiler):
+        load = Instruction(Op.LOADW, a=_stationary(f, tiler), count1=depth, count2=columns)
+        return tiler.space.timings.of(load).beats
+    return max(-(-size // unit.bytes_per_cycle), -(-size // (tiler.target.line_bytes * unit.ports["a"])))
+
+
+def _pack(f: Form, tiler: Tiler, tiles: list[pl.Range]) -> np.ndarray:
+    """The stationary constant as [column tile][batch][k][column], one after another."""
+    r = f.roles
+    order = [*r.batch, *(i for i in r.inner if i != f.shared), *r.columns]
+    view = unrolled(f.node, r.stationary, order, f.fixed.shape, tiler)
+    if view.size == 0:
+        return np.empty(0, view.dtype)
+    whole = np.broadcast_to(view, [f.node.loops[i] for i in order])
+    if len(r.columns) != 1:
+        whole = whole.reshape(f.batch, -1, f.n)
+    rows = prod(whole.shape[:-1])
+    packed = np.empty(rows * f.n, view.dtype)
+    for at, count in tiles:  # each element is moved once: weights are most of a model
+        packed[rows * at : rows * (at + count)].reshape(*whole.shape[:-1], count)[...] = whole[..., at : at + count]
+    return packed

@@ -1,0 +1,68 @@
+"""Where rows of pixels begin in their lines, so that a layer of windows need not wait for a whole further block.
+
+With pixels as weights a layer works through its image in blocks as wide as a plane, which end where lines end. A window
+looks ahead of its own pixel, so the blocks of a layer of windows would need the next block of what they read. Its rows
+therefore begin some pixels later in their first line, as many as its windows look ahead: its blocks end so much earlier
+in the image, and all that they read is there with the same block of the layer before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import TYPE_CHECKING
+
+from compiler.tiling.stationary import Side, factor_types, fits_plane, roles
+
+if TYPE_CHECKING:
+    from compiler.ir.graph import Compute, Graph, Operand
+    from compiler.isa.machine import Machine
+
+PARALLEL = 2  # planes that work side by side: a single one has nobody to wait for
+
+
+def lead(node: Compute, side: Side, graph: Graph, machine: Machine, leads: Mapping[str, int]) -> int | None:
+    """Pixels by which the blocks of a contraction end before those of the image that it follows; ``leads``: of the values
+    before it. None where pixels are no weights or fit one plane, and 0 where it would take a block more."""
+    if not fits_plane(node, graph, machine) or machine.matrix.instances < PARALLEL:
+        return None
+    r = roles(node, side.stationary)
+    if node.operands[side.stationary].value in graph.constants or r.batch or not r.columns:
+        return None
+    width = machine.matrix.tiles[factor_types(node)[1 - side.stationary].value][1]
+    columns = [i for i in side.order if i in r.columns and node.loops[i] > 1]
+    pixels = prod(node.loops[i] for i in columns)
+    if pixels <= width:
+        return None
+    followed = [o for o in node.operands if o.value in leads]
+    needed = max((leads[o.value] + ahead(o, node, columns, graph) for o in followed), default=0)
+    return needed if needed <= -pixels % width else 0
+
+
+def along_lines(node: Compute, side: Side) -> bool:
+    """Whether a result's columns lie along lines; else its rows do, and blocks of columns end where they like."""
+    columns = roles(node, side.stationary).columns
+    return set(side.order[-len(columns) :]) == set(columns)
+
+
+def ahead(operand: Operand, node: Compute, columns: list[int], graph: Graph) -> int:
+    """By how many elements the windows of an operand end behind their own pixel, both images being of one width; 0 for what
+    is not such an image."""
+    shape = graph.types[operand.value].shape
+    step = {}
+    at = 1
+    for i in reversed(columns):
+        step[i] = at
+        at *= node.loops[i]
+    found = 0
+    stride = 1
+    for j in reversed(range(len(shape))):
+        row = operand.access.matrix[j]
+        own = [i for i in columns if row[i]]
+        if own:
+            if len(own) > 1 or row[own[0]] != 1 or step[own[0]] != stride:
+                return 0
+            reached = sum(c * (node.loops[i] - 1) for i, c in enumerate(row) if c > 0 and i not in columns)
+            found += stride * (operand.access.offset[j] + reached)
+        stride *= shape[j]
+    return max(0, found)

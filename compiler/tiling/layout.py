@@ -1,0 +1,398 @@
+"""Bufferisation: every value gets a place; views and most reshapes cost nothing, joined pieces are written where they go.
+
+Storage order: what is cheapest for a contraction and its readers, everything else follows its largest operand. Two passes:
+the first finds the orders, the second places the pieces of joins inside the joined buffer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from math import prod
+
+from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Reshape, Scatter, Sort, View, reads_of
+from compiler.ir.types import DType
+from compiler.isa.machine import Machine
+from compiler.tiling.halo import along_lines, lead
+from compiler.tiling.place import Place, ordered_strides, row_major
+from compiler.tiling.readers import Order, dense_order, follow, ordered
+from compiler.tiling.stationary import Chooser, Pitch, Side, fits_plane, padded, roles
+from compiler.tiling.streams import Stream
+
+IMAGE = 2  # dimensions of an image; those of an input lie one behind the other
+CHANNELS = 1  # and one more of what lies side by side in it
+WASTE = 8  # part of a row of pixels that may be padding behind it
+FACTORS = 2  # operands of a contraction that are multiplied
+FEW_ROWS = 32  # rows of a product that are one piece on the planes
+SLOTS = 2  # tiles of a sum below which its order matters little
+BASE = "~base"  # behind the name of a scatter: the copy of its data that it writes over
+SPREAD = 16  # lines that a reduction's few results are spread over: who reads the first need not wait for the last
+
+
+@dataclass
+class Layout:
+    """Places of all values that are not constants, and the buffers that hold them.
+
+    ``roots``: for every value the values whose writers it is made of (an alias has those of what it names).
+    ``states``: buffers that persist. ``pitches``: how the rows of a value are padded. Sizes are whole lines.
+    """
+
+    places: dict[str, Place] = field(default_factory=dict)
+    roots: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    buffers: dict[str, int] = field(default_factory=dict)
+    states: set[str] = field(default_factory=set)
+    orders: dict[str, Order] = field(default_factory=dict)
+    pitches: dict[str, Pitch] = field(default_factory=dict)
+    leads: dict[str, int] = field(default_factory=dict)  # pixels by which blocks end early
+    joined: dict[str, str] = field(default_factory=dict)  # piece -> join whose buffer holds it
+    copies: set[str] = field(default_factory=set)  # nodes (by output) that need a copy
+    sides: dict[str, Side] = field(default_factory=dict)  # of contractions, by output
+    needed_whole: dict[str, frozenset[int]] = field(default_factory=dict)  # dimensions that readers reduce, by value
+    following: set[str] = field(default_factory=set)  # results made while the inputs come in
+    deep: dict[str, tuple[int, int]] = field(default_factory=dict)  # dimension that few rows are summed along, in tiles
+
+
+def assign(graph: Graph, machine: Machine, *, following: bool = True) -> Layout:
+    """Places for a whole graph. ``following``: planes may lose cycles in order to follow an image that comes in."""
+    first = _Pass(graph, machine, Layout(), {}).run()
+    homes = _join_homes(graph, first)
+    found = _Pass(graph, machine, first, homes).run() if homes else first
+    found.following = found.following if following else set()
+    found.needed_whole = _reduced(graph)
+    found.deep = _deep(graph, machine, found)
+    return found
+
+
+def _deep(graph: Graph, machine: Machine, layout: Layout) -> dict[str, tuple[int, int]]:
+    """Values that planes take as few rows, in several tiles of the sum one after another: the dimension, how many tiles.
+
+    The first tile of few rows is then wanted before the last of the first row.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    for node in graph.nodes:
+        side = layout.sides.get(node.output)
+        if not isinstance(node, Compute) or side is None or not fits_plane(node, graph, machine):
+            continue
+        r = roles(node, side.stationary)
+        operand = node.operands[1 - side.stationary]
+        depth = machine.matrix.tiles[graph.types[operand.value].dtype.value][0]
+        if len(r.inner) == 1 and not r.batch and prod(node.loops[i] for i in r.rows) <= FEW_ROWS:
+            dims = [j for j, row in enumerate(operand.access.matrix) if row[r.inner[0]]]
+            tiles = -(-node.loops[r.inner[0]] // depth)
+            if tiles > SLOTS and len(dims) == 1:
+                found[operand.value] = dims[0], tiles
+    return found
+
+
+def _reduced(graph: Graph) -> dict[str, frozenset[int]]:
+    """By value, the dimensions that some contraction or reduction reads whole for each of its results, maps and joins between."""
+    found: dict[str, set[int]] = {}
+    for node in reversed(graph.nodes):
+        if isinstance(node, Join):
+            for part in node.parts:
+                found.setdefault(part, set()).update(found.get(node.output, ()))
+        if not isinstance(node, Compute):
+            continue
+        after = found.get(node.output, set()) if node.reducer is None else set()
+        for operand in node.operands:
+            for j, row in enumerate(operand.access.matrix):
+                loops = [i for i, c in enumerate(row) if c and node.loops[i] > 1]
+                if loops and all(i >= node.parallel or i in after for i in loops):
+                    found.setdefault(operand.value, set()).add(j)
+    return {value: frozenset(dims) for value, dims in found.items()}
+
+
+class _Pass:
+    def __init__(self, graph: Graph, machine: Machine, known: Layout, homes: dict[str, tuple[str, int]]):
+        self.graph, self.machine, self.homes = graph, machine, homes
+        self.known, self.pitches, self.leads = known.orders, known.pitches, known.leads
+        self.stored = {n.output: n.input for n in graph.nodes if isinstance(n, Reshape)}
+        self.reshaped = set(self.stored.values())
+        self.kept = written_in_place(graph)
+        self.scattered = {n.output for n in graph.nodes if isinstance(n, Scatter)}
+        self.scalars = _scalars(graph)
+        self.out = Layout(sides=known.sides)
+        self.chooser = Chooser(graph, machine, self.out.places, Stream(graph, machine))
+
+    def run(self) -> Layout:
+        graph = self.graph
+        for name in graph.inputs:
+            order = tuple(range(len(graph.types[name].shape)))
+            self._own(name, order, self._planes(name, order, IMAGE) if len(order) > IMAGE + 1 else None)
+        for state in graph.states:
+            self._own(state.input, tuple(range(len(graph.types[state.input].shape))))
+            self.out.states.add(state.input)
+        for name in graph.constants:
+            t = graph.types[name]
+            self.out.places[name] = Place(name, t.dtype, t.shape, 0, row_major(t.shape, t.dtype.size))
+            self.out.roots[name] = ()
+        for node in graph.nodes:
+            self._node(node)
+        self.out.following = {n.output for n in graph.nodes if self.chooser.stream.during(n.output)}
+        return self.out
+
+    def _node(self, node: Node) -> None:
+        shape = self.graph.types[node.output].shape
+        source = self.out.places.get(reads_of(node)[0]) if reads_of(node) else None
+        if isinstance(node, View) and source is not None and node.operand.access.stays_inside(source.shape, shape):
+            self._alias(node, source.through(node.operand.access, shape))
+        elif isinstance(node, Reshape) and source is not None:
+            place = source.reshaped(shape)
+            if place is not None:
+                self._alias(node, place)
+            else:
+                self.out.copies.add(node.output)
+                self._own(node.output, tuple(range(len(shape))))
+        elif isinstance(node, Join):
+            self._join(node)
+        elif isinstance(node, Merge):
+            self._merge(node)
+        elif node.output in self.kept:
+            self.out.places[node.output] = self.out.places[self.kept[node.output]]
+            self.out.roots[node.output] = (node.output,)
+        else:
+            if isinstance(node, View):
+                self.out.copies.add(node.output)
+            self._own(node.output, *self._order(node), self._lead(node))
+
+    def _alias(self, node: Node, place: Place) -> None:
+        self.out.places[node.output] = place
+        self.out.roots[node.output] = self.out.roots[reads_of(node)[0]]
+
+    def _join(self, node: Join) -> None:
+        name = node.output
+        if name not in self.out.places:
+            part = self.chooser.readers.leading(node)
+            order = self.out.orders.get(part) or dense_order(self.out.places[part])
+            if name in self.reshaped and self.graph.types[node.parts[0]].shape[node.axis] == 1:
+                order = _beside(order, node.axis)
+            self._own(name, order)
+        self.out.leads.setdefault(name, max(self.out.leads.get(part, 0) for part in node.parts))
+        pieces = [r for p in node.parts if self.out.joined.get(p) == name for r in self.out.roots[p]]
+        whole = all(self.out.joined.get(p) == name for p in node.parts)
+        self.out.roots[name] = tuple(dict.fromkeys(pieces)) if whole else tuple(dict.fromkeys([*pieces, name]))
+
+    def _merge(self, node: Merge) -> None:
+        """A buffer that every part is written to, or copied to, under its guard."""
+        name, first = node.output, node.parts[0][1]
+        if name not in self.out.places:
+            self._own(name, self.out.orders.get(first) or dense_order(self.out.places[first]))
+        pieces = [r for _, p in node.parts if self.out.joined.get(p) == name for r in self.out.roots[p]]
+        self.out.roots[name] = tuple(dict.fromkeys([*pieces, name]))
+
+    def _lead(self, node: Node) -> int:
+        """Elements before each row of a contraction's result, where its columns lie along lines."""
+        side = self.out.sides.get(node.output)
+        if not isinstance(node, Compute) or side is None or node.output in self.reshaped:
+            return 0
+        if not self.chooser.stream.during(node.output):
+            return 0
+        found = lead(node, side, self.graph, self.machine, self.out.leads)
+        if found is None:
+            return 0
+        self.out.leads[node.output] = found
+        return found if along_lines(node, side) else 0
+
+    def _own(self, name: str, order: Order, pitch: Pitch = None, lead: int = 0) -> None:
+        """A buffer of its own (or the piece of a join's)."""
+        t = self.graph.types[name]
+        if name in self.homes and self._piece(name):
+            return
+        before = lead * t.dtype.size if pitch else 0
+        strides = ordered_strides(t.shape, order, t.dtype.size, pitch, before)
+        self.out.orders[name], self.out.pitches[name] = order, pitch
+        self.out.places[name] = Place(name, t.dtype, t.shape, before, strides)
+        self.out.roots[name] = self._roots(name)
+        self.out.buffers[name] = self._lines(before, strides, t.shape, t.dtype)
+
+    def _roots(self, name: str) -> tuple[str, ...]:
+        """What a scatter does not write over is written by the copy of its data."""
+        return (name, name + BASE) if name in self.scattered else (name,)
+
+    def _lines(self, before: int, strides: tuple[int, ...], shape: tuple[int, ...], dtype: DType) -> int:
+        if prod(shape) == 0:
+            return 0
+        reach = before + dtype.size + sum(s * (n - 1) for s, n in zip(strides, shape, strict=True))
+        return self.machine.lines(reach) * self.machine.line_bytes
+
+    def _piece(self, name: str) -> bool:
+        """Place a part of a join in the joined buffer; False where a reshape that has to be stored cannot be written there."""
+        home, at = self.homes[name]
+        if home not in self.out.places:
+            pitch = self._joined_pitch(home)
+            self._own(home, self.known[home], pitch, self._joined_lead(home) if pitch else 0)
+        whole = self.out.places[home]
+        axis = next((n.axis for n in self.graph.nodes if n.output == home and isinstance(n, Join)), None)
+        t = self.graph.types[name]
+        offset = whole.offset + (0 if axis is None else at * whole.strides[axis])
+        place = Place(whole.buffer, t.dtype, t.shape, offset, whole.strides)
+        if name in self.stored and place.reshaped(self.graph.types[self.stored[name]].shape) is None:
+            return False
+        self.out.places[name] = place
+        self.out.orders[name] = self.known[home]
+        self.out.roots[name] = self._roots(name)
+        self.out.joined[name] = home
+        if home in self.out.leads:  # all parts of a row begin where it does
+            self.out.leads[name] = self.out.leads[home]
+        return True
+
+    def _joined_pitch(self, home: str) -> Pitch:
+        """The padding that the parts of a join would have by themselves, where they lie one behind the other outside it."""
+        node = next((n for n in self.graph.nodes if n.output == home and isinstance(n, Join)), None)
+        if node is None or home in self.reshaped:
+            return None
+        order = self.known[home]
+        found = {self.pitches.get(part) for part in node.parts if self.known.get(part) == order}
+        pitch = next(iter(found)) if len(found) == 1 else None
+        if not pitch or node.axis not in order[-pitch[0] :]:
+            return pitch
+        return pitch if pitch[0] > 1 and node.axis == order[-1] and pitch[1] == self.machine.line_bytes else None
+
+    def _joined_lead(self, home: str) -> int:
+        """The largest lead of the parts of a join, which then all of them have; 0 where one of them may have none."""
+        parts = next(n.parts for n in self.graph.nodes if n.output == home and isinstance(n, Join))
+        makers = [n for n in self.graph.nodes if n.output in parts and n.output in self.leads]
+        beside = [isinstance(n, Compute) and along_lines(n, self.out.sides[n.output]) for n in makers]
+        if len(makers) < len(parts) or not all(beside):
+            return 0
+        self.out.leads[home] = max(self.leads[part] for part in parts)
+        return self.out.leads[home]
+
+    def _followed(self, node: Compute, order: Order) -> Pitch:
+        """The padding of what a map or a reduction reads, for its result."""
+        largest = max(node.operands, key=lambda o: self.graph.types[o.value].elements, default=None)
+        pitch = self.out.pitches.get(largest.value) if largest else None
+        if node.output in self.scalars:
+            return self._spread(node)
+        if pitch and 0 < pitch[0] < len(order):
+            return self._planes(node.output, order, pitch[0])
+        return self._row_by_row(node.output, order)
+
+    def _spread(self, node: Compute) -> Pitch:
+        """Few results over several lines, each line with the same number of them; None where they fill as many anyway."""
+        size, line = self.graph.types[node.output].dtype.size, self.machine.line_bytes
+        most = line // size
+        each = next((n for n in range(1, most) if most % n == 0 and n * SPREAD >= node.points), most)
+        return (0, line // each) if each < most and node.points > each else None
+
+    def _rows(self, node: Compute, side: Side) -> Pitch:
+        """The padding of an image that moves through the planes row by row."""
+        wide = [i for i in side.order if node.loops[i] > 1]
+        if not set(wide[-CHANNELS - IMAGE : -CHANNELS]) <= set(roles(node, side.stationary).rows):
+            return None
+        return self._row_by_row(node.output, side.order)
+
+    def _row_by_row(self, name: str, order: Order) -> Pitch:
+        """Rows of an image with its channels side by side end on a line, so that a row is a tile of its own: where layers
+        follow an image that comes in."""
+        t, line = self.graph.types[name], self.machine.line_bytes
+        wide = [at for at, i in enumerate(order) if t.shape[i] > 1]
+        if len(wide) < CHANNELS + IMAGE or name in self.reshaped or not self.chooser.stream.during(name):
+            return None
+        at = wide[-CHANNELS - 1]
+        row = prod(t.shape[i] for i in order[at:]) * t.dtype.size
+        padded = -row % line
+        return (len(order) - at, line) if row >= line and 0 < padded <= row // WASTE else None
+
+    def _planes(self, name: str, order: Order, dims: int) -> Pitch:
+        """Planes of ``dims`` dimensions that end on a line, so that pieces of one do not wait for pieces of the next."""
+        t, line = self.graph.types[name], self.machine.line_bytes
+        extent = prod(t.shape[i] for i in order[-dims:]) * t.dtype.size
+        unit = line if extent > line else padded(extent, line)
+        return None if name in self.reshaped or not extent or extent % unit == 0 else (dims, unit)
+
+    def _order(self, node: Node) -> tuple[Order, Pitch]:
+        """Storage order of a node's result and the padding of its rows."""
+        if isinstance(node, Compute):
+            if node.is_contraction:
+                side = self.out.sides.get(node.output) or self.chooser.choose(node)
+                self.out.sides[node.output] = side
+                return side.order, side.pitch or self._rows(node, side)
+            order = follow(node, self.out.places, self.graph, self.machine)
+            return order, self._followed(node, order)
+        if isinstance(node, View):
+            place = self.out.places[node.operand.value]
+            strides = [
+                abs(sum(s * row[i] for s, row in zip(place.strides, node.operand.access.matrix, strict=True)))
+                for i in range(len(self.graph.types[node.output].shape))
+            ]
+            return ordered(list(range(len(strides))), strides), None
+        return tuple(range(len(self.graph.types[node.output].shape))), None
+
+
+def _beside(order: Order, axis: int) -> Order:
+    """The order with ``axis`` next to the dimension on its left: a reshape that makes one of the two then costs nothing."""
+    rest = [i for i in order if i != axis]
+    at = rest.index(axis - 1) + 1 if axis else 0
+    return (*rest[:at], axis, *rest[at:])
+
+
+def _scalars(graph: Graph) -> set[str]:
+    """Results of reductions that somebody takes once for each of many elements (a row's sum, its largest), and nobody as
+    rows or columns of a product."""
+    found = {n.output for n in graph.nodes if isinstance(n, Compute) and n.reducer and not n.is_contraction}
+    found -= {*graph.outputs, *(s.update for s in graph.states)}
+    wide = set()
+    for node in graph.nodes:
+        if not isinstance(node, Compute):
+            found.difference_update(reads_of(node))
+            continue
+        for i, operand in enumerate(node.operands):
+            if node.is_contraction and i < FACTORS:
+                found.discard(operand.value)
+            elif prod(node.loops) >= SPREAD * graph.types[operand.value].elements:
+                wide.add(operand.value)
+    return found & wide
+
+
+def _join_homes(graph: Graph, first: Layout) -> dict[str, tuple[str, int]]:
+    """Pieces that can be written straight into a join's buffer: piece -> (join, position along its axis)."""
+    made = {
+        n.output
+        for n in graph.nodes
+        if isinstance(n, Compute | Gather | Scatter | Sort | Join) or n.output in first.copies
+    }
+    made -= {n.output for n in graph.nodes if isinstance(n, Reshape) and n.output not in first.copies}
+    made -= {state.input for state in graph.states}
+    made -= {n.output for n in graph.nodes if isinstance(n, Join)}
+    maker = {n.output: n for n in graph.nodes}
+    homes = _merge_homes(graph, made, maker)
+    for node in graph.nodes:
+        if not isinstance(node, Join):
+            continue
+        at = 0
+        for piece in node.parts:
+            if piece in made and piece not in homes and node.parts.count(piece) == 1:
+                read = {root for value in reads_of(maker[piece]) for root in first.roots[value]}
+                # It may not share lines with its operands.
+                if not any(root in node.parts or homes.get(root, ("",))[0] == node.output for root in read):
+                    homes[piece] = (node.output, at)
+            at += graph.types[piece].shape[node.axis]
+    return homes
+
+
+def written_in_place(graph: Graph) -> dict[str, str]:
+    """Next values of states that are made by writing into the state itself, which nobody else reads: value -> state.
+
+    So a cache grows by a row without being copied.
+    """
+    uses = Counter(v for node in graph.nodes for v in reads_of(node))
+    uses.update([*graph.outputs, *(s.update for s in graph.states)])
+    maker = {node.output: node for node in graph.nodes if isinstance(node, Scatter) and node.guard is None}
+    return {
+        s.update: s.input
+        for s in graph.states
+        if s.update in maker and maker[s.update].data == s.input and uses[s.input] == 1
+    }
+
+
+def _merge_homes(graph: Graph, made: set[str], maker: dict[str, Node]) -> dict[str, tuple[str, int]]:
+    """Parts of merges that nobody else reads and that are computed exactly when they count: part -> (merge, 0)."""
+    uses = Counter(v for node in graph.nodes for v in reads_of(node))
+    return {
+        value: (node.output, 0)
+        for node in graph.nodes
+        if isinstance(node, Merge)
+        for guard, value in node.parts
+        if guard is not None and value in made and uses[value] == 1 and maker[value].guard == guard
+    }

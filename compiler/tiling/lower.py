@@ -1,0 +1,283 @@
+"""Walks over a graph in order and makes the tiles of every node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING
+
+from compiler.ir.access import Access
+from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Reshape, Scatter, Sort, State, View
+from compiler.passes.views import groups
+from compiler.tiling import contraction, forms, layout, sorting, streams, toeplitz, transfer, utilisation, vector, walks
+from compiler.tiling import place as pl
+from compiler.tiling.budget import Tiles, TooLong, room
+from compiler.tiling.flat import flat
+from compiler.tiling.readers import dense_order
+from compiler.tiling.space import Space
+from compiler.tiling.stationary import fits_plane
+from compiler.tiling.strips import whole_of
+from compiler.tiling.tiler import Tiler
+
+if TYPE_CHECKING:
+    from compiler.targets import Target
+
+
+PER_CYCLE = 4  # instructions that weigh as much as a cycle where forms of a contraction are compared
+
+
+def lower(
+    graph: Graph, target: Target, *, following: bool = True, seated: bool = False
+) -> tuple[Tiler, list[str], list[Node | None]]:
+    """Tiles of a legal graph, and the table of source operations: names and the nodes behind them (None: a transfer).
+    ``following``: planes may lose cycles in order to follow an image that comes in. ``seated``: only how long they are
+    busy counts."""
+    places = layout.assign(graph, target, following=following)
+    space = Space(target)
+    for name, size in places.buffers.items():
+        space.buffer(name, "state" if name in places.states else "arena", size)
+    spare, coming = utilisation.spare(graph, places, target), streams.coming(graph, target)
+    tiles = Tiles(room(graph))
+    tiler = Tiler(graph, target, places, space, tiles, seated=seated, spare=spare, coming=coming)
+    names: list[str] = []
+    nodes: list[Node | None] = []
+
+    def enter(name: str, node: Node | None) -> None:
+        tiler.source, tiler.guard = len(names), node.guard if node else None
+        names.append(name)
+        nodes.append(node)
+
+    for name in graph.inputs:
+        enter(f"input {name}", None)
+        transfer.receive(name, tiler)
+    for node in graph.nodes:
+        enter(node.name, node)
+        try:
+            _node(node, tiler, enter)
+        except TooLong as long:
+            raise TooLong(long.message, node=node.name) from None
+    updates = []
+    for state in graph.states:
+        enter(f"state {state.input}", None)
+        updates.append((tiler.source, _aside(state, tiler), state.input))
+    for tiler.source, update, name in updates:
+        _store(update, name, tiler)
+    for name in graph.outputs:
+        enter(f"output {name}", None)
+        transfer.send(name, name, tiler)
+    return tiler, names, nodes
+
+
+def _node(node: Node, tiler: Tiler, enter: Callable[[str, Node | None], None]) -> None:
+    if isinstance(node, Merge):
+        _merge(node, tiler, enter)
+    elif tiler.graph.types[node.output].elements:
+        _made(node, tiler)
+
+
+def _made(node: Node, tiler: Tiler) -> None:
+    if isinstance(node, Compute):
+        if node.is_contraction and fits_plane(node, tiler.graph, tiler.target):
+            _contract(node, tiler)
+        else:
+            vector.emit(node, tiler)
+    elif isinstance(node, Gather):
+        transfer.gather(node, tiler)
+    elif isinstance(node, Scatter):
+        sorting.scatter(node, tiler)
+    elif isinstance(node, Sort):
+        sorting.sort(node, tiler)
+    elif isinstance(node, View):
+        if node.output in tiler.layout.copies:
+            operand = node.operand
+            source, home = tiler.place(operand.value), tiler.place(node.output)
+            vector.copy(source, home, operand.access, operand.fill, (operand.value, node.output), tiler)
+    elif isinstance(node, Reshape):
+        if node.output in tiler.layout.copies:
+            _reshape(node, tiler)
+    else:
+        assert isinstance(node, Join)
+        _join(node, tiler)
+
+
+def _contract(node: Compute, tiler: Tiler) -> None:
+    """On the planes, as it stands or as blocks that share passes, perhaps after a copy of the moving operand in a better
+    order; or on the vector unit if that is faster."""
+    stationary = tiler.layout.sides[node.output].stationary
+    f = forms.form(walks.plain(node), tiler)
+    ways = [(f, contraction.choose(f, tiler))]
+    for together in [
+        walks.blocked(walks.plain(node), stationary, f.tile),
+        walks.parted(node, stationary, tiler.target),
+        *_left_over(node, f, tiler),
+        *_rowed(node, f.tile, tiler),
+        *toeplitz.bands(node, tiler.graph, tiler.target),
+    ]:
+        if together:
+            cut = [(g, contraction.choose(g, tiler)) for g in (forms.form(w, tiler) for w in together)]
+            ways = min(ways, cut, key=_price)
+    least = sum(cut.cycles for _, cut in ways)
+    home = _relaid_home(node, f, tiler)
+    if home is not None:
+        better = contraction.choose(forms.form(walks.plain(node), tiler, home[1]), tiler)
+        copied = better.cycles + _copy_cycles(node.operands[1 - stationary].value, tiler)
+        home, least = (home, copied) if copied < least else (None, least)
+    whole = whole_of(node.output)
+    if whole not in tiler.elsewhere:  # bounds are those of programs that have every contraction on one kind of unit
+        tiler.elsewhere[whole] = vector.quicker(node, tiler, least)
+    if tiler.elsewhere[whole]:
+        vector.emit(node, tiler)
+        return
+    if home is not None:
+        name = _relayout(node.operands[1 - stationary].value, home[0], home[1], tiler)
+        f = forms.form(walks.plain(_renamed(node, 1 - stationary, name)), tiler)
+        ways = [(f, contraction.choose(f, tiler))]
+    tiler.tiles.expect(sum(contraction.instructions(way, chosen) for way, chosen in ways))
+    for way, chosen in ways:
+        contraction.emit(way, chosen, tiler)
+
+
+def _left_over(node: Compute, f: forms.Form, tiler: Tiler) -> list[list[walks.Walk]]:
+    """Columns left over behind full planes with a form of their own, at the end of a row of pixels or anywhere."""
+    stationary = f.roles.stationary
+    over = flat(node, f.roles.columns, tiler.layout.places) if f.n > f.tile[1] else None
+    found = []
+    for walk in (walks.plain(node), *([over] if over else [])):
+        found.append(walks.rested(walk, stationary, f.tile))
+        found.append(walks.turned(walk, stationary, tiler.target))
+    return found
+
+
+def _rowed(node: Compute, tile: tuple[int, int], tiler: Tiler) -> list[list[walks.Walk]]:
+    """Neighbouring rows as blocks by the same constant weights, which are there before the rows are."""
+    constant = next((n for n in (1, 0) if tiler.is_constant(node.operands[n].value)), -1)
+    return [[walk] for walk in walks.rowed(node, constant, tile)] if constant >= 0 else []
+
+
+def _price(ways: list[tuple[forms.Form, contraction.Cut]]) -> int:
+    """Cycles of the planes, and the instructions that a program would have to keep. What makes one way uneven among the planes
+    is filled by the others."""
+    mean = sum(cut.score - cut.cycles for _, cut in ways)
+    uneven = max(2 * cut.cycles - cut.score for _, cut in ways)
+    return mean + uneven + sum(contraction.instructions(f, cut) for f, cut in ways) // PER_CYCLE
+
+
+def _relaid_home(node: Compute, f: forms.Form, tiler: Tiler) -> tuple[tuple[int, ...], pl.Place] | None:
+    """Order and place of a copy of the moving operand that has the reduced loops innermost; None where it has already."""
+    value = node.operands[1 - f.roles.stationary].value
+    order = _inner_last(node, f, tiler)
+    if order is None or tiler.is_constant(value):
+        return None
+    return order, _relaid_place(value, order, tiler)
+
+
+def _copy_cycles(value: str, tiler: Tiler) -> int:
+    """About how long a copy keeps its readers waiting."""
+    unit = tiler.target.move
+    return 2 * tiler.graph.types[value].bytes // (tiler.target.line_bytes * unit.ports["a"]) + unit.latency
+
+
+def _renamed(node: Compute, operand: int, value: str) -> Compute:
+    operands = list(node.operands)
+    operands[operand] = replace(operands[operand], value=value)
+    return replace(node, operands=tuple(operands))
+
+
+def _inner_last(node: Compute, f: forms.Form, tiler: Tiler) -> tuple[int, ...] | None:
+    """Dimension order of the moving operand with the innermost reduction loops innermost; None if it is so already."""
+    operand = node.operands[1 - f.roles.stationary]
+    rank = {loop: at for at, loop in enumerate([*f.roles.batch, *f.roles.rows])}
+    keys = []
+    for j, row in enumerate(operand.access.matrix):
+        outer = min((rank[i] for i, c in enumerate(row) if c and i in rank), default=None)
+        inner = max((i for i, c in enumerate(row) if c and i in f.roles.inner), default=-1)
+        keys.append((outer is None, outer if outer is not None else inner, j))
+    order = tuple(sorted(range(len(keys)), key=lambda j: keys[j]))
+    return None if order == dense_order(tiler.place(operand.value)) else order
+
+
+def _relaid_place(value: str, order: tuple[int, ...], tiler: Tiler) -> pl.Place:
+    t = tiler.graph.types[value]
+    name = tiler.copies.get((value, order, tiler.branch))
+    if name is not None:
+        return tiler.place(name)
+    number = len(tiler.copies)
+    name = f"{value}~{number}{tiler.branch}"
+    if name not in tiler.space.buffers:
+        tiler.space.buffer(name, "arena", t.bytes)
+    return pl.Place(name, t.dtype, t.shape, 0, pl.ordered_strides(t.shape, order, t.dtype.size))
+
+
+def _relayout(value: str, order: tuple[int, ...], home: pl.Place, tiler: Tiler) -> str:
+    """A copy of a value in another storage order, made once."""
+    found = tiler.copies.get((value, order, tiler.branch))
+    if found is not None:
+        return found
+    name = home.buffer
+    tiler.copies[value, order, tiler.branch] = name
+    tiler.layout.places[name] = home
+    tiler.layout.roots[name] = (name,)
+    rank = len(home.shape)
+    vector.copy(tiler.place(value), home, Access.identity(rank), None, (value, name), tiler)
+    return name
+
+
+def _reshape(node: Reshape, tiler: Tiler) -> None:
+    source, home = tiler.place(node.input), tiler.place(node.output)
+    shaped = home.reshaped(source.shape)
+    assert shaped is not None, "the layout says so"
+    whole = tiler.layout.needed_whole.get(node.output, frozenset())
+    inner = frozenset(j for left, right in groups(home.shape, source.shape) if whole.intersection(left) for j in right)
+    access = Access.identity(len(source.shape))
+    vector.copy(source, shaped, access, None, (node.input, node.output), tiler, inner)
+
+
+def _join(node: Join, tiler: Tiler) -> None:
+    """Copies of the parts that are not already where they belong."""
+    home = tiler.place(node.output)
+    at = 0
+    for part in node.parts:
+        t = tiler.graph.types[part]
+        if tiler.layout.joined.get(part) != node.output and t.elements:
+            offset = home.offset + at * home.strides[node.axis]
+            target = pl.Place(home.buffer, t.dtype, t.shape, offset, home.strides)
+            vector.copy(tiler.place(part), target, Access.identity(len(t.shape)), None, (part, node.output), tiler)
+        at += t.shape[node.axis]
+
+
+def _merge(node: Merge, tiler: Tiler, enter: Callable[[str, Node | None], None]) -> None:
+    """Copies, each under its guard, of the parts that are not written where they belong; every one is a row of its own."""
+    home = tiler.place(node.output)
+    for number, (guard, part) in enumerate(node.parts):
+        if tiler.layout.joined.get(part) != node.output and tiler.graph.types[part].elements:
+            enter(f"{node.name}.{number}", replace(node, guard=guard or node.guard))
+            access = Access.identity(len(home.shape))
+            vector.copy(tiler.place(part), home, access, None, (part, node.output), tiler)
+
+
+def _aside(state: State, tiler: Tiler) -> str:
+    """The state's next value; a copy of it where it is the old value of a state, which may be overwritten before."""
+    update, home = state.update, tiler.place(state.input)
+    if tiler.place(update) == home or not any(r in tiler.layout.states for r in tiler.layout.roots[update]):
+        return update
+    name = f"{state.input}~old"
+    tiler.space.buffer(name, "arena", tiler.graph.types[update].bytes)
+    tiler.layout.places[name] = replace(home, buffer=name, offset=0)
+    tiler.layout.roots[name] = (name,)
+    copied = tiler.layout.places[name]
+    vector.copy(tiler.place(update), copied, Access.identity(len(home.shape)), None, (update, name), tiler)
+    return name
+
+
+def _store(update: str, state: str, tiler: Tiler) -> None:
+    """Copy a state's next value into its place once everybody has read the old one."""
+    source, home = tiler.place(update), tiler.place(state)
+    if source == home or prod(home.shape) == 0:
+        return
+    readers = [n for n, t in enumerate(tiler.tiles) if any(state in tiler.layout.roots[v.value] for v in t.inputs)]
+    first = len(tiler.tiles)
+    vector.copy(source, home, Access.identity(len(home.shape)), None, (update, f"{state}~next"), tiler)
+    tiler.layout.roots[f"{state}~next"] = (f"{state}~next",)
+    for tile in tiler.tiles[first:]:
+        tile.after = list(readers)

@@ -1,0 +1,100 @@
+"""What all tilings share: the space, the tiles made so far, relayouts, and small helpers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import gcd
+from typing import TYPE_CHECKING
+
+from compiler.ir.access import Access
+from compiler.isa.program import Program, Step
+from compiler.tiling import chains
+from compiler.tiling import place as pl
+from compiler.tiling.budget import Tiles
+
+if TYPE_CHECKING:
+    from compiler.ir.expr import Expr
+    from compiler.ir.graph import Graph, Guard, Operand
+    from compiler.targets import Target
+    from compiler.tiling.layout import Layout
+    from compiler.tiling.space import Space
+
+Groups = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+
+
+@dataclass
+class Tiler:
+    """``chains``: the contractions' work, not yet given to planes. ``copies``, ``packed``: made once, by what they are of."""
+
+    graph: Graph
+    target: Target
+    layout: Layout
+    space: Space
+    tiles: Tiles = field(default_factory=Tiles)
+    chains: list[list[chains.Step]] = field(default_factory=list)
+    copies: dict[tuple[str, tuple[int, ...], str], str] = field(default_factory=dict)
+    packed: dict[object, str] = field(default_factory=dict)
+    seated: bool = False  # chains go round the planes so that one's products hide another's loads
+    spare: int = 0  # cycles of work that a vector unit can take on without being what the interval waits for
+    coming: int = 0  # cycles for which the inputs come in
+    elsewhere: dict[str, bool] = field(
+        default_factory=dict
+    )  # whether contractions are on a vector unit, all strips alike
+    source: int = 0
+    guard: Guard | None = None  # of the node whose tiles are made
+
+    @property
+    def branch(self) -> str:
+        """What sets names made in a branch apart from those outside, where nothing made in the branch is there."""
+        return "" if self.guard is None else f"{'?' if self.guard.holds else '!'}{self.guard.value}"
+
+    def place(self, value: str) -> pl.Place:
+        return self.layout.places[value]
+
+    def is_constant(self, value: str) -> bool:
+        return value in self.graph.constants
+
+    def read(self, operand: Operand, extents: tuple[int, ...], groups: Groups, place: pl.Place | None = None) -> int:
+        """Reference of the stream of an operand."""
+        home = place or self.place(operand.value)
+        self.whole(home)
+        return self.space.stream(pl.stream(home, operand.access, extents, groups, operand.fill))
+
+    def write(self, value: str, extents: tuple[int, ...], parallel: int, groups: Groups) -> int:
+        """Reference of the stream that writes a value whose dimensions are the first ``parallel`` loops."""
+        home = self.place(value)
+        return self.space.stream(pl.stream(home, Access.identity(parallel, len(extents)), extents, groups))
+
+    def whole(self, place: pl.Place) -> None:
+        """Make sure that a constant read as it stands in the model is in memory."""
+        if place.buffer in self.graph.constants and place.buffer not in self.space.buffers:
+            self.space.constant(place.buffer, self.graph.constants[place.buffer])
+
+    def storage_order(self, value: str, loops: list[int]) -> list[int]:
+        """Parallel loops (= dimensions of ``value``) from the outermost in memory to the innermost."""
+        strides = self.place(value).strides
+        return sorted(loops, key=lambda i: (-abs(strides[i]), i))
+
+
+def program(expr: Expr, places: dict[int, int], loops: dict[int, int]) -> Program:
+    """An expression as a program: operand positions and loop numbers renamed."""
+    steps = []
+    for s in expr.steps:
+        imm = s.imm
+        if s.op == "arg" and imm != -1:
+            imm = places[int(imm or 0)]
+        elif s.op == "index":
+            imm = loops[int(imm or 0)]
+        steps.append(Step(s.op, s.args, s.dtype.value, imm))
+    return Program(tuple(steps))
+
+
+def aligned(rows: int, pitch: int, line: int) -> int:
+    """The nearest number of rows (at least one step) whose end falls on a line, for a row pitch in bytes."""
+    step = line // gcd(abs(pitch), line) if pitch else 1
+    return max(step, round(rows / step) * step)
+
+
+def pieces(total: int, size: int) -> list[pl.Range]:
+    """``total`` cut into runs of ``size``; the last may be shorter."""
+    return [(at, min(size, total - at)) for at in range(0, total, size)]

@@ -1,0 +1,211 @@
+"""How a contraction's loops are walked: as they stand, or with one batch loop cut so that several products share a pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TYPE_CHECKING
+
+from compiler.ir.access import Access
+from compiler.ir.expr import Expr
+from compiler.tiling.readers import passes
+from compiler.tiling.stationary import BLOCKS, factor_types, group, roles
+
+if TYPE_CHECKING:
+    from compiler.ir.graph import Compute
+    from compiler.isa.machine import Machine
+    from compiler.tiling.place import Place
+
+GAIN = 2  # columns left over that move instead take so many times fewer rows, or wait in vain for what then stays
+
+
+@dataclass(frozen=True)
+class Walk:
+    """``out``: which element of the result a point of the loops makes. ``block``: the loop whose points are diagonal blocks
+    of one pass; -1 for none. ``stationary``: the factor that stays in the planes; -1: as the layout says. ``band``: cells
+    that a guard of that factor excludes are off. ``apart``: a loop over columns of which every point is a product of its own.
+    ``places``: of the operands, then of the result, where they are not those of the layout (see ``flat``)."""
+
+    node: Compute
+    out: Access
+    block: int = -1
+    stationary: int = -1
+    band: bool = False
+    apart: int = -1
+    places: tuple[Place, ...] = ()
+
+
+def plain(node: Compute) -> Walk:
+    """The loops as they stand."""
+    return Walk(node, Access.identity(node.parallel, len(node.loops)))
+
+
+def blocked(walk: Walk, stationary: int, tile: tuple[int, int]) -> list[Walk]:
+    """Walks that together are the contraction, products of its largest batch loop sharing passes; none if they do not fit."""
+    node = walk.node
+    r = roles(node, stationary)
+    loop = max(r.batch, key=lambda i: node.loops[i], default=-1)
+    if loop < 0 or _counts(node, loop):
+        return []
+    depth = columns = 1
+    for i in r.inner:
+        depth *= node.loops[i]
+    for i in r.columns:
+        columns *= 1 if i == walk.apart else node.loops[i]
+    size = group(node.loops[loop], depth, columns, tile)
+    if size < 2:
+        return []
+    whole = node.loops[loop] // size * size
+    walks = [_block(walk, loop, 0, whole, size)]
+    rest = node.loops[loop] - whole
+    if rest:
+        walks.append(_block(walk, loop, whole, rest, rest))
+    return walks
+
+
+def parted(node: Compute, stationary: int, machine: Machine) -> list[Walk]:
+    """Walks in which a part of the columns is a product of its own, so that more products of a batch share a pass: where all
+    columns of one product leave much of a plane empty. The part with the fewest cycles; none where no part fits twice."""
+    r = roles(node, stationary)
+    loop = max(r.columns, key=lambda i: node.loops[i], default=-1)
+    if loop < 0 or not r.batch or _counts(node, loop):
+        return []
+    batch = max(node.loops[i] for i in r.batch)
+    depth, columns, rows = (prod(node.loops[i] for i in g) for g in (r.inner, r.columns, r.rows))
+    tile = machine.matrix.tiles[factor_types(node)[1 - stationary].value]
+    extent = node.loops[loop]
+    beats = rows * max(1, -(-passes(node.post, machine) // machine.matrix.alus))
+    found = []
+    for size in (n for n in range(2, extent) if extent % n == 0):
+        together = group(batch, depth, columns // extent * size, tile)
+        loads = -(-together * depth // machine.weights.ports["a"])  # a line for every row of the weights
+        if together > 1:
+            found.append((-(-batch // together) * (extent // size) * max(beats, loads), -size))
+    if not found:
+        return []
+    size = -min(found)[1]
+    return blocked(replace(split(plain(node), loop, size), stationary=stationary, apart=loop), stationary, tile)
+
+
+def rested(walk: Walk, stationary: int, tile: tuple[int, int]) -> list[Walk]:
+    """The columns that fill planes, and those left over with neighbouring rows as blocks of one pass; none where nothing is
+    left over, or too much for two rows to share a pass."""
+    node = walk.node
+    r = roles(node, stationary)
+    depth, columns, batch = (prod(node.loops[i] for i in g) for g in (r.inner, r.columns, r.batch))
+    loop = max(r.columns, key=lambda i: node.loops[i], default=-1)
+    if batch > 1 or columns <= tile[1] or columns % tile[1] == 0 or loop < 0 or _counts(node, loop):
+        return []
+    extent = node.loops[loop]
+    each = columns // extent
+    whole = extent * each // tile[1] * tile[1] // each
+    most = min(tile[0] // max(1, depth), tile[1] // max(1, each * (extent - whole)), BLOCKS) if whole else 0
+    sizes = {i: max((d for d in range(1, most + 1) if node.loops[i] % d == 0), default=1) for i in r.rows}
+    along = max(sizes, key=lambda i: sizes[i], default=-1)
+    if along < 0 or sizes[along] < 2 or _counts(node, along):
+        return []
+    first, rest = (
+        replace(_cut(walk, loop, start, count, count), stationary=stationary)
+        for start, count in ((0, whole), (whole, extent - whole))
+    )
+    at = along + (along > loop)
+    return [first, replace(split(rest, at, sizes[along]), block=at + 1)]
+
+
+def turned(walk: Walk, stationary: int, machine: Machine) -> list[Walk]:
+    """The columns that fill planes, and those left over as rows that move past the other factor; none where nothing is left
+    over or that takes no fewer rows."""
+    node = walk.node
+    r = roles(node, stationary)
+    types = factor_types(node)
+    width, across = (machine.matrix.tiles[types[n].value][1] for n in (1 - stationary, stationary))
+    columns, rows, batch = (prod(node.loops[i] for i in g) for g in (r.columns, r.rows, r.batch))
+    loop = max(r.columns, key=lambda i: node.loops[i], default=-1)
+    if batch > 1 or columns <= width or loop < 0 or _counts(node, loop):
+        return []
+    extent = node.loops[loop]
+    each = columns // extent
+    whole = columns // width * width // each
+    if whole in (0, extent) or GAIN * (extent - whole) * each * -(-rows // across) >= rows:
+        return []
+    return [
+        replace(_cut(walk, loop, start, count, count), stationary=side)
+        for start, count, side in ((0, whole, stationary), (whole, extent - whole, 1 - stationary))
+    ]
+
+
+def rowed(node: Compute, stationary: int, tile: tuple[int, int]) -> list[Walk]:
+    """Walks in which neighbouring rows are blocks of one pass by the same weights; the widest first, none if they do not
+    fit or are themselves one of a batch."""
+    r = roles(node, stationary)
+    depth, columns, batch = (prod(node.loops[i] for i in group) for group in (r.inner, r.columns, r.batch))
+    most = min(tile[0] // max(1, depth), tile[1] // max(1, columns), BLOCKS)
+    counts = node.post is not None and any(s.op == "index" for s in node.post.steps)
+    if most < 2 or batch > 1 or counts:
+        return []
+    sizes = {i: max(d for d in range(1, most + 1) if node.loops[i] % d == 0) for i in r.rows}
+    found = sorted((i for i in r.rows if sizes[i] > 1), key=lambda i: (-sizes[i], -i))
+    walk = replace(plain(node), stationary=stationary)
+    return [replace(split(walk, i, sizes[i]), block=i + 1) for i in found]
+
+
+def _block(walk: Walk, loop: int, start: int, count: int, size: int) -> Walk:
+    """Points of a batch loop, ``size`` of them as blocks of one pass."""
+    return replace(_cut(walk, loop, start, count, size), block=loop + 1 if size > 1 else -1)
+
+
+def split(walk: Walk, loop: int, size: int) -> Walk:
+    """A loop as two: over groups of ``size``, which divides it, and within them."""
+    return _cut(walk, loop, 0, walk.node.loops[loop], size)
+
+
+def _counts(node: Compute, loop: int) -> bool:
+    """Whether what follows the sum asks for the coordinate of the loop."""
+    return node.post is not None and any(s.op == "index" and s.imm == loop for s in node.post.steps)
+
+
+def streamed(node: Compute, order: list[int], inner: frozenset[int], pieces: int) -> tuple[Walk, list[int]]:
+    """A map's loops in storage ``order``, or with a loop in front that its readers walk along.
+
+    ``inner``: dimensions of the result that readers need whole. Where one of them is outermost in memory, the first other
+    loop is cut into about ``pieces`` stretches that come first, so that readers need not wait for everything.
+    """
+    wide = [i for i in order if node.loops[i] > 1]
+    along = next((i for i in wide if i not in inner), -1)
+    return stretched(node, order, along, pieces)
+
+
+def stretched(node: Compute, order: list[int], along: int, pieces: int) -> tuple[Walk, list[int]]:
+    """A map's loops with ``along`` in front, in at most so many stretches; as they stand where that is impossible, or
+    where ``along`` (-1: none) is outermost anyway."""
+    wide = [i for i in order if node.loops[i] > 1]
+    if along < 0 or along == wide[0] or _counts(node, along) or any(s.op == "index" for s in node.expr.steps):
+        return plain(node), order
+    extent = node.loops[along]
+    size = next(d for d in range(1, extent + 1) if extent % d == 0 and extent // d <= pieces)
+    walk = split(plain(node), along, size)
+    moved = [i + (i > along) for i in order]
+    at = moved.index(along)
+    return walk, [along, *moved[:at], along + 1, *moved[at + 1 :]]
+
+
+def _cut(walk: Walk, loop: int, start: int, count: int, size: int) -> Walk:
+    """Points ``start`` ... ``start + count`` of a loop, as a loop over groups and a loop of ``size`` inside."""
+    node = walk.node
+    assert not _counts(node, loop), "no coordinate is left of a loop that is cut"
+
+    def access(a: Access) -> Access:
+        offset = tuple(o + row[loop] * start for o, row in zip(a.offset, a.matrix, strict=True))
+        rows = tuple((*row[:loop], row[loop] * size, row[loop], *row[loop + 1 :]) for row in a.matrix)
+        return Access(offset, rows)
+
+    def expr(e: Expr | None) -> Expr | None:
+        if e is None:
+            return None
+        moved = [s.op == "index" and int(s.imm or 0) > loop for s in e.steps]
+        return Expr(tuple(replace(s, imm=int(s.imm or 0) + 1) if m else s for s, m in zip(e.steps, moved, strict=True)))
+
+    loops = (*node.loops[:loop], count // size, size, *node.loops[loop + 1 :])
+    operands = tuple(replace(o, access=access(o.access)) for o in node.operands)
+    new = replace(node, loops=loops, parallel=node.parallel + 1, operands=operands, post=expr(node.post))
+    return replace(walk, node=new, out=access(walk.out), apart=walk.apart + (walk.apart > loop))
