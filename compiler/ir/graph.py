@@ -46,17 +46,35 @@ class Guard:
 
 
 @dataclass(frozen=True)
+class Part:
+    """Which part of an operation a node is, where a pass has cut that operation up.
+
+    ``kind``: ``strip`` (some rows: other units work on another strip meanwhile), ``group`` (some channels, likewise) or
+    ``band`` (some rows, one band after the other, so that less is live). ``number``: from 0. ``whole``: the operation's
+    output. A node that puts bands together is a ``band`` too.
+    """
+
+    kind: str
+    number: int
+    whole: str
+
+
+PART_KINDS = ("strip", "group", "band")
+
+
+@dataclass(frozen=True)
 class Node:
     """What all primitives share. ``source``: names of the model's operations it comes from, for reports.
 
     ``guard``: the node need only be executed when it holds; then nothing but nodes inside that guard and the parts of a
-    ``Merge`` may read its output.
+    ``Merge`` may read its output. ``part``: what it is a part of. Names mean nothing: no pass decides by one.
     """
 
     name: str
     output: str
     source: tuple[str, ...]
     guard: Guard | None = field(default=None, kw_only=True)
+    part: Part | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from compiler.errors import ModelError
 from compiler.ir.access import Access
 from compiler.ir.expr import Expr, Step
 from compiler.ir.graph import (
+    PART_KINDS,
     Compute,
     Gather,
     Graph,
@@ -21,6 +22,7 @@ from compiler.ir.graph import (
     Merge,
     Node,
     Operand,
+    Part,
     Reshape,
     Scatter,
     Sort,
@@ -153,7 +155,8 @@ def _node(reader: Reader, output: str, kind: TensorType) -> Node:
         reader.accept(",")
     common = (name, output, tuple(source))
     guard = _guard(reader)
-    return replace(_primitive(reader, word, common, kind), guard=guard)
+    part = _part(reader)
+    return replace(_primitive(reader, word, common, kind), guard=guard, part=part)
 
 
 def _guard(reader: Reader) -> Guard | None:
@@ -161,6 +164,14 @@ def _guard(reader: Reader) -> Guard | None:
         return None
     holds = reader.next() == "when"
     return Guard(reader.string(), holds)
+
+
+def _part(reader: Reader) -> Part | None:
+    if reader.peek() not in PART_KINDS:
+        return None
+    kind, number = reader.next(), reader.integer()
+    reader.next("from")
+    return Part(kind, number, reader.string())
 
 
 def _primitive(reader: Reader, word: str, common: tuple[str, str, tuple[str, ...]], kind: TensorType) -> Node:

@@ -7,8 +7,9 @@
             | 'const' STRING type '=' (DIGEST | '[' literal,* ']')
             | 'state' STRING 'update' STRING 'initial' (DIGEST | '[' literal,* ']')
             | 'value' STRING type '=' node
-    node    = kind STRING 'of' '[' STRING,* ']' [guard] body     # the node's name, its source operations
+    node    = kind STRING 'of' '[' STRING,* ']' [guard] [part] body     # the node's name, its source operations
     guard   = ('when' | 'unless') STRING                         # the condition under which it is executed
+    part    = ('strip' | 'group' | 'band') int 'from' STRING     # which part of the operation with that output
     body    = compute: 'over' '[' int,* ']' ['reduce' reducer 'over' '[' int,* ']'] read* 'expr' steps ['post' steps]
             | view: read | reshape: STRING | join: int STRING* | merge: (STRING [guard])*
             | gather: 'over' '[' int,* ']' read ('none' | read)*
@@ -34,7 +35,21 @@ import numpy as np
 
 from compiler.ir.access import Access
 from compiler.ir.expr import Expr, Step
-from compiler.ir.graph import Compute, Gather, Graph, Guard, Join, Merge, Node, Operand, Reshape, Scatter, Sort, View
+from compiler.ir.graph import (
+    Compute,
+    Gather,
+    Graph,
+    Guard,
+    Join,
+    Merge,
+    Node,
+    Operand,
+    Part,
+    Reshape,
+    Scatter,
+    Sort,
+    View,
+)
 
 INLINE = 8  # elements up to which a constant is written out
 Array = np.ndarray[Any, Any]
@@ -95,11 +110,15 @@ def _literal(value: float) -> str:
 
 def _node(node: Node) -> str:
     head = f"{type(node).__name__.lower()} {_quote(node.name)} of [{', '.join(map(_quote, node.source))}]"
-    return " ".join((head + _guard(node.guard), *_body(node)))
+    return " ".join((head + _guard(node.guard) + _part(node.part), *_body(node)))
 
 
 def _guard(guard: Guard | None) -> str:
     return "" if guard is None else f" {'when' if guard.holds else 'unless'} {_quote(guard.value)}"
+
+
+def _part(part: Part | None) -> str:
+    return "" if part is None else f" {part.kind} {part.number} from {_quote(part.whole)}"
 
 
 def _body(node: Node) -> Iterator[str]:

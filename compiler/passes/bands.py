@@ -14,12 +14,14 @@ from dataclasses import replace
 from itertools import islice
 
 from compiler.ir.access import Access
-from compiler.ir.graph import Compute, Graph, Join, Node, Operand, View, operands_of, reads_of
+from compiler.ir.graph import Compute, Graph, Join, Node, Operand, Part, View, operands_of, reads_of
 from compiler.ir.types import TensorType
 from compiler.passes.live import live_bytes
+from compiler.passes.rewriter import Rewriter
 
 REACH = 12  # operations before and behind the fullest moment that a stretch may hold
 COUNTS = (2, 3, 4, 6, 8, 12, 16, 24, 32)  # bands that are tried
+BAND = "band"
 STRETCHES = 6  # that a graph is cut at, at most
 TRIES = 60_000  # operations of all the cuts that are judged for each of them
 
@@ -87,7 +89,7 @@ def _stretches(graph: Graph, at: int, room: int) -> Iterator[_Stretch]:
 
 
 def _takes_part(node: Node) -> bool:
-    return isinstance(node, Compute | View | Join) and node.guard is None and "~band" not in node.name
+    return isinstance(node, Compute | View | Join) and node.guard is None and not (node.part and node.part.kind == BAND)
 
 
 class _Stretch:
@@ -171,8 +173,8 @@ class _Writer:
 
     def __init__(self, stretch: _Stretch, own: dict[str, list[Rows]], lows: dict[str, list[int]]) -> None:
         self.stretch, self.own, self.lows = stretch, own, lows
-        self.types = dict(stretch.graph.types)
-        self.nodes: list[Node] = []
+        self.writer = Rewriter(stretch.graph)
+        self.types, self.nodes = self.writer.types, self.writer.nodes
         self.name: dict[str, str] = {}
         self.rows: dict[str, Rows] = {}
 
@@ -188,15 +190,19 @@ class _Writer:
                 else:
                     self._keep(node, made.output, band)
         axis = s.dims[last.output]
-        self.nodes.append(Join(f"{last.name}~bands", last.output, last.source, tuple(parts), axis))
+        whole = Part(BAND, count, last.output)
+        self.nodes.append(
+            Join(self.writer.name(f"{last.name}~bands"), last.output, last.source, tuple(parts), axis, part=whole)
+        )
         nodes = (*graph.nodes[: s.first], *self.nodes, *graph.nodes[s.first + len(s.nodes) :])
-        return graph.with_nodes(nodes, types=self.types)
+        return self.writer.done(nodes)
 
     def _band(self, node: Node, band: int) -> Node:
         """The node for the rows that are new in a band."""
         start, end = self.own[node.output][band]
         dim = self.stretch.dims[node.output]
-        name, output = f"{node.name}~band{band}", self._value(node.output, "band", band, (start, end))
+        name, output = self.writer.name(f"{node.name}~band{band}"), self._value(node.output, "band", band, (start, end))
+        node = replace(node, part=Part(BAND, band, node.output))
         made: Node
         if isinstance(node, Join):
             parts = tuple(self._slice(part, dim, (start, end), node, band) for part in node.parts)
@@ -220,7 +226,7 @@ class _Writer:
             dim = self.stretch.dims[value]
             halo = self._view(value, "halo", band, (low, start), node)
             rows = self._value(value, "rows", band, (low, end))
-            self.nodes.append(Join(f"{node.name}~rows{band}", rows, node.source, (halo, made), dim))
+            self.nodes.append(Join(self.writer.name(f"{node.name}~rows{band}"), rows, node.source, (halo, made), dim))
             made = rows
         self.name[value], self.rows[value] = made, (low, end)
 
@@ -243,18 +249,15 @@ class _Writer:
         name = self._value(value, kind, band, rows, j)
         whole = Operand(value, Access.identity(len(self.types[value].shape)))
         part = self._operand(whole, j, rows[0])
-        self.nodes.append(View(f"{node.name}~{kind}{band}", name, node.source, operand=part))
+        self.nodes.append(View(self.writer.name(f"{node.name}~{kind}{band}"), name, node.source, operand=part))
         return name
 
     def _value(self, value: str, kind: str, band: int, rows: Rows, dim: int | None = None) -> str:
         """A new value: as many rows of another."""
-        name = f"{value}~{kind}{band}"
-        while name in self.types:
-            name += "'"
         t = self.types[value]
         j = self.stretch.dims[value] if dim is None else dim
-        self.types[name] = TensorType(t.dtype, tuple(rows[1] - rows[0] if i == j else n for i, n in enumerate(t.shape)))
-        return name
+        shape = tuple(rows[1] - rows[0] if i == j else n for i, n in enumerate(t.shape))
+        return self.writer.value(f"{value}~{kind}{band}", TensorType(t.dtype, shape))
 
 
 def shifted(operand: Operand, loop: int, start: int) -> Operand:

@@ -180,7 +180,7 @@ def plans(
     if branches.guarded(legal):
         course = branches.schedule(legal, tiler, nodes, data, stretch)
         return [_branched(course, tiler, names, nodes, on_stage)] * len(objectives)
-    strips, grouped = [strip_of(name) for name in names], any(in_group(name) for name in names)
+    strips, grouped = [strip_of(node) for node in nodes], any(in_group(node) for node in nodes)
     given = list_scheduling.Order(tiler.tiles, data, tiler.chains, target, tiler.space, strips, grouped)
     found = []
     for objective in objectives:

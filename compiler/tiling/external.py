@@ -220,7 +220,7 @@ def _piece(walk: _Walk, key: Bytes, source: int) -> Piece:
         found.position = walk.fetched
         return found
     name, low, high = key
-    buffer = f"{name}@{low}#{len(space.buffers)}"
+    buffer = walk.tiler.fresh(f"{name}@{low}")
     space.buffer(buffer, "arena", high - low)
     walk.tiler.layout.roots[buffer] = (buffer,)
     behind = _behind(walk, high - low)

@@ -150,11 +150,11 @@ def _moving(node: Compute, r: Roles, tiler: Tiler, home: pl.Place) -> int:
     if not _packs(operand, tiler):
         return tiler.read(operand, node.loops, groups, home)
     order = [*r.batch, *r.rows, *r.inner]
-    key = (operand, node.loops, tuple(order))
-    name = tiler.packed.get(key)
-    if name is None:
-        name = tiler.packed[key] = f"{operand.value}:{len(tiler.packed)}"
-        tiler.space.constant(name, unrolled(node, 1 - r.stationary, order, home.shape, tiler).reshape(-1))
+    name = tiler.store(
+        (operand, node.loops, tuple(order)),
+        operand.value,
+        lambda: unrolled(node, 1 - r.stationary, order, home.shape, tiler).reshape(-1),
+    )
     used = [any(row[i] for row in operand.access.matrix) for i in range(len(node.loops))]
     shape = tuple(node.loops[i] if used[i] else 1 for i in order)
     dtype = tiler.graph.types[operand.value].dtype
@@ -190,11 +190,7 @@ def weights(f: Form, columns: int, tiler: Tiler) -> list[tuple[int, int]]:
         return [(_stationary(f, tiler), 0)] * len(tiles)
     groups = tuple(tuple((i, node.loops[i]) for i in group) for group in (r.batch, r.inner, r.columns))
     key = (operand, groups, f.shared, columns)  # however many rows move past them: strips read the same weights
-    name = tiler.packed.get(key)
-    if name is None:
-        name = f"{operand.value}:{len(tiler.packed)}"
-        tiler.packed[key] = name
-        tiler.space.constant(name, _pack(f, tiler, tiles))
+    name = tiler.store(key, operand.value, lambda: _pack(f, tiler, tiles))
     dtype = tiler.graph.types[operand.value].dtype
     return [(tiler.space.stream(_packed(f, name, dtype, at, count)), at) for at, count in tiles]
 

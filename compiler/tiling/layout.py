@@ -13,6 +13,7 @@ from math import prod
 from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Reshape, Scatter, Sort, View, reads_of
 from compiler.ir.types import DType
 from compiler.isa.machine import Machine
+from compiler.passes.rewriter import fresh
 from compiler.tiling.halo import along_lines, lead
 from compiler.tiling.place import Place, ordered_strides, row_major
 from compiler.tiling.readers import Order, dense_order, follow, ordered
@@ -25,7 +26,6 @@ WASTE = 8  # part of a row of pixels that may be padding behind it
 FACTORS = 2  # operands of a contraction that are multiplied
 FEW_ROWS = 32  # rows of a product that are one piece on the planes
 SLOTS = 2  # tiles of a sum below which its order matters little
-BASE = "~base"  # behind the name of a scatter: the copy of its data that it writes over
 SPREAD = 16  # lines that a reduction's few results are spread over: who reads the first need not wait for the last
 
 
@@ -44,6 +44,7 @@ class Layout:
     orders: dict[str, Order] = field(default_factory=dict)
     pitches: dict[str, Pitch] = field(default_factory=dict)
     leads: dict[str, int] = field(default_factory=dict)  # pixels by which blocks end early
+    bases: dict[str, str] = field(default_factory=dict)  # of scatters: the copy of the data that one writes over
     joined: dict[str, str] = field(default_factory=dict)  # piece -> join whose buffer holds it
     copies: set[str] = field(default_factory=set)  # nodes (by output) that need a copy
     sides: dict[str, Side] = field(default_factory=dict)  # of contractions, by output
@@ -207,7 +208,9 @@ class _Pass:
 
     def _roots(self, name: str) -> tuple[str, ...]:
         """What a scatter does not write over is written by the copy of its data."""
-        return (name, name + BASE) if name in self.scattered else (name,)
+        if name not in self.scattered:
+            return (name,)
+        return (name, self.out.bases.setdefault(name, fresh(f"{name}~base", self.graph.types)))
 
     def _lines(self, before: int, strides: tuple[int, ...], shape: tuple[int, ...], dtype: DType) -> int:
         if prod(shape) == 0:

@@ -6,13 +6,14 @@ A pure pass from graph to graph; values keep their bits, because what is split o
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from compiler.ir.access import Access
 from compiler.ir.expr import FREE, Expr, Step
-from compiler.ir.graph import Compute, Graph, Node, Operand
+from compiler.ir.graph import Compute, Graph, Operand
 from compiler.ir.types import TensorType
+from compiler.passes.rewriter import Rewriter
 from compiler.tiling.stationary import fits_plane
 
 if TYPE_CHECKING:
@@ -25,35 +26,26 @@ EPILOGUE_PASSES = (
 )
 
 
-@dataclass
-class _Parts:
-    """What one node becomes, and the types of values that are new."""
-
-    nodes: list[Node]
-    types: dict[str, TensorType]
-
-
 def legalise(graph: Graph, machine: Machine) -> Graph:
     """The same outputs from nodes that the instruction set can express."""
-    parts = _Parts([], dict(graph.types))
+    parts = Rewriter(graph)
     for node in graph.nodes:
         if isinstance(node, Compute):
             _compute(node, graph, machine, parts)
         else:
             parts.nodes.append(node)
-    return graph.with_nodes(tuple(parts.nodes), types=parts.types)
+    return parts.done()
 
 
-def _compute(node: Compute, graph: Graph, machine: Machine, parts: _Parts) -> None:
+def _compute(node: Compute, graph: Graph, machine: Machine, parts: Rewriter) -> None:
     node = _compact(node)
     if node.reducer and node.post and (_split_needed(node, machine) or _only_vector(node, graph, machine)):
         node = _split_post(node, graph, machine, parts)
-    count = 0
     while len(node.operands) > VECTOR_OPERANDS + (1 if node.is_contraction else 0):
-        shorter = _split_operands(node, parts, count)
+        shorter = _split_operands(node, parts)
         if shorter is None:
             break
-        node, count = shorter, count + 1
+        node = shorter
     parts.nodes.append(node)
 
 
@@ -119,13 +111,13 @@ def kept_behind(post: Expr, machine: Machine) -> Expr | None:
 
 def split_post(graph: Graph, machine: Machine, chosen: Collection[int]) -> Graph:
     """The graph with what one pass behind the planes leaves of the epilogues of ``chosen`` nodes as maps of their own."""
-    parts = _Parts([], dict(graph.types))
+    parts = Rewriter(graph)
     for at, node in enumerate(graph.nodes):
         if at in chosen and isinstance(node, Compute):
             parts.nodes.append(_split_post(_compact(node), graph, machine, parts, 1))
         else:
             parts.nodes.append(node)
-    return graph.with_nodes(tuple(parts.nodes), types=parts.types)
+    return parts.done()
 
 
 def _behind_planes(post: Expr, machine: Machine, most: int = EPILOGUE_PASSES) -> bool:
@@ -136,16 +128,15 @@ def _behind_planes(post: Expr, machine: Machine, most: int = EPILOGUE_PASSES) ->
     return len(extra) <= EPILOGUE_OPERANDS and not {0, 1} & {*extra} and work <= most * machine.matrix.alus
 
 
-def _split_post(node: Compute, graph: Graph, machine: Machine, parts: _Parts, most: int = EPILOGUE_PASSES) -> Compute:
+def _split_post(node: Compute, graph: Graph, machine: Machine, parts: Rewriter, most: int = EPILOGUE_PASSES) -> Compute:
     """Store the reduced value, or as much of ``post`` as fits behind the planes; the rest is a map, which is answered."""
     assert node.post is not None
     shape = node.loops[: node.parallel]
-    middle = f"{node.output}~sum"
     planes = node.is_contraction and fits_plane(node, graph, machine)
     cut = _last_fitting(node.post, machine, most) if planes else -1
     kept = None if cut < 0 else _part(node.post, cut)
-    parts.types[middle] = TensorType(kept.dtype if kept else node.expr.dtype, shape)
-    first = replace(node, name=f"{node.name}~sum", output=middle, post=kept)
+    middle = parts.value(f"{node.output}~sum", TensorType(kept.dtype if kept else node.expr.dtype, shape))
+    first = replace(node, name=parts.name(f"{node.name}~sum"), output=middle, post=kept)
     parts.nodes.append(_compact(first))
     operands = [Operand(middle, Access.identity(len(shape)))]
     left = list(node.post.steps)
@@ -161,8 +152,7 @@ def _split_post(node: Compute, graph: Graph, machine: Machine, parts: _Parts, mo
     steps = tuple(
         s if s.op != "arg" else replace(s, imm=0 if s.imm == -1 else places[int(s.imm or 0)]) for s in rest.steps
     )
-    done = Compute(node.name, node.output, node.source, shape, len(shape), tuple(operands), Expr(steps), None, None)
-    return replace(done, guard=node.guard)
+    return replace(node, loops=shape, operands=tuple(operands), expr=Expr(steps), reducer=None, post=None)
 
 
 def _last_fitting(post: Expr, machine: Machine, most: int) -> int:
@@ -186,22 +176,19 @@ def _part(expr: Expr, step: int) -> Expr:
     return _prune(Expr(expr.steps[: step + 1]))
 
 
-def _split_operands(node: Compute, parts: _Parts, count: int) -> Compute | None:
+def _split_operands(node: Compute, parts: Rewriter) -> Compute | None:
     """Compute a part of ``expr`` that reads at least two operands beforehand; None when there is no such part."""
     choice = _best_cut(node)
     if choice is None:
         return None
-    middle = f"{node.output}~part{count}"
     dtype = node.expr.steps[choice].dtype
-    parts.types[middle] = TensorType(dtype, node.loops)
+    middle = parts.value(f"{node.output}~part", TensorType(dtype, node.loops))
     needed = sorted(_closure(node.expr, choice))
     place = {old: new for new, old in enumerate(needed)}
     steps = tuple(replace(node.expr.steps[i], args=tuple(place[a] for a in node.expr.steps[i].args)) for i in needed)
-    loops = len(node.loops)
-    first = Compute(
-        f"{node.name}~part{count}", middle, node.source, node.loops, loops, node.operands, Expr(steps), None, None
-    )
-    parts.nodes.append(_compact(replace(first, guard=node.guard)))
+    loops, name = len(node.loops), parts.name(f"{node.name}~part")
+    first = replace(node, name=name, output=middle, parallel=loops, expr=Expr(steps), reducer=None, post=None)
+    parts.nodes.append(_compact(first))
     position = len(node.operands)
     rest = list(node.expr.steps)
     rest[choice] = Step("arg", (), dtype, position)

@@ -17,7 +17,6 @@ from compiler.tiling.flat import flat
 from compiler.tiling.readers import dense_order
 from compiler.tiling.space import Space
 from compiler.tiling.stationary import fits_plane
-from compiler.tiling.strips import whole_of
 from compiler.tiling.tiler import Tiler
 
 if TYPE_CHECKING:
@@ -123,7 +122,7 @@ def _contract(node: Compute, tiler: Tiler) -> None:
         better = contraction.choose(forms.form(walks.plain(node), tiler, home[1]), tiler)
         copied = better.cycles + _copy_cycles(node.operands[1 - stationary].value, tiler)
         home, least = (home, copied) if copied < least else (None, least)
-    whole = whole_of(node.output)
+    whole = node.part.whole if node.part else node.output
     if whole not in tiler.elsewhere:  # bounds are those of programs that have every contraction on one kind of unit
         tiler.elsewhere[whole] = vector.quicker(node, tiler, least)
     if tiler.elsewhere[whole]:
@@ -202,10 +201,10 @@ def _relaid_place(value: str, order: tuple[int, ...], tiler: Tiler) -> pl.Place:
     name = tiler.copies.get((value, order, tiler.branch))
     if name is not None:
         return tiler.place(name)
-    number = len(tiler.copies)
-    name = f"{value}~{number}{tiler.branch}"
-    if name not in tiler.space.buffers:
-        tiler.space.buffer(name, "arena", t.bytes)
+    draft = (value, len(tiler.copies), tiler.branch)
+    if draft not in tiler.drafts:
+        tiler.drafts[draft] = tiler.space.buffer(tiler.fresh(f"{value}~{draft[1]}"), "arena", t.bytes).name
+    name = tiler.drafts[draft]
     return pl.Place(name, t.dtype, t.shape, 0, pl.ordered_strides(t.shape, order, t.dtype.size))
 
 
@@ -261,7 +260,7 @@ def _aside(state: State, tiler: Tiler) -> str:
     update, home = state.update, tiler.place(state.input)
     if tiler.place(update) == home or not any(r in tiler.layout.states for r in tiler.layout.roots[update]):
         return update
-    name = f"{state.input}~old"
+    name = tiler.fresh(f"{state.input}~old")
     tiler.space.buffer(name, "arena", tiler.graph.types[update].bytes)
     tiler.layout.places[name] = replace(home, buffer=name, offset=0)
     tiler.layout.roots[name] = (name,)
@@ -277,7 +276,8 @@ def _store(update: str, state: str, tiler: Tiler) -> None:
         return
     readers = [n for n, t in enumerate(tiler.tiles) if any(state in tiler.layout.roots[v.value] for v in t.inputs)]
     first = len(tiler.tiles)
-    vector.copy(source, home, Access.identity(len(home.shape)), None, (update, f"{state}~next"), tiler)
-    tiler.layout.roots[f"{state}~next"] = (f"{state}~next",)
+    following = tiler.fresh(f"{state}~next")
+    vector.copy(source, home, Access.identity(len(home.shape)), None, (update, following), tiler)
+    tiler.layout.roots[following] = (following,)
     for tile in tiler.tiles[first:]:
         tile.after = list(readers)

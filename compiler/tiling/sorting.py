@@ -15,7 +15,6 @@ from compiler.isa.timing import sort_run
 from compiler.numerics.reduce import REDUCER_CODES
 from compiler.tiling import place as pl
 from compiler.tiling import vector
-from compiler.tiling.layout import BASE
 from compiler.tiling.tile import make
 from compiler.tiling.tiler import Groups, Tiler, pieces
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 def scatter(node: Scatter, tiler: Tiler) -> None:
     """A copy of the data unless it is written in place, then SCATTER tiles in row-major order, each behind the one before."""
     home = tiler.place(node.output)
-    base = node.output + BASE
+    base = tiler.layout.bases[node.output]
     tiler.layout.roots[base] = (base,)
     if tiler.place(node.data) != home:  # else it is a state that is written where it lies
         vector.copy(tiler.place(node.data), home, Access.identity(len(home.shape)), None, (node.data, base), tiler)
@@ -123,11 +122,9 @@ class _Sorter:
 
     def __init__(self, node: Sort, tiler: Tiler, rows: int, block: int) -> None:
         self.node, self.tiler, self.rows, self.block = node, tiler, rows, block
-        self.step = 0
 
     def buffer(self, blocks: int, length: int) -> str:
-        name = f"{self.node.output}~sort{self.step}"
-        self.step += 1
+        name = self.tiler.fresh(f"{self.node.output}~sort")
         dtype = self.tiler.graph.types[self.node.output].dtype
         shape = (self.rows, blocks, length)
         self.tiler.space.buffer(name, "arena", prod(shape) * dtype.size)
@@ -163,7 +160,7 @@ class _Sorter:
     def _fill(self, made: str, start: int, spare: int) -> None:
         home, tiler = self.tiler.place(made), self.tiler
         dtype = home.dtype
-        name = tiler.space.constant(f"{made}~end", np.array([np.iinfo(dtype.numpy).max], dtype.numpy))
+        name = tiler.space.constant(tiler.fresh(f"{made}~end"), np.array([np.iinfo(dtype.numpy).max], dtype.numpy))
         whole = pl.Place(home.buffer, dtype, (self.rows, spare), start * dtype.size, (home.strides[0], dtype.size))
         source = pl.Place(name, dtype, (1,), 0, (dtype.size,))
         vector.copy(source, whole, Access((0,), ((0, 0),)), None, (made, made), tiler)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import permutations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,15 +45,14 @@ def stored(value: str, place: pl.Place, tiler: Tiler) -> pl.Place:
     array = tiler.graph.constants[value]
     if place.strides == pl.row_major(place.shape, array.itemsize):
         return place
-    key = (value, "spread", place.strides)
-    name = tiler.packed.get(key)
-    if name is None:
-        name = tiler.packed[key] = f"{value}:{len(tiler.packed)}"
+
+    def spread() -> np.ndarray[Any, Any]:
         reach = sum(step * (n - 1) for n, step in zip(place.shape, place.strides, strict=True)) + array.itemsize
         home = np.zeros(reach // array.itemsize, array.dtype)
         np.ndarray(array.shape, array.dtype, buffer=home.data, strides=place.strides)[...] = array
-        tiler.space.constant(name, home)
-    return replace(place, buffer=name)
+        return home
+
+    return replace(place, buffer=tiler.store((value, "spread", place.strides), value, spread))
 
 
 def _places(node: Compute, operand: int, place: pl.Place) -> list[pl.Place]:

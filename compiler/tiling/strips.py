@@ -13,16 +13,16 @@ programs to vector form", 1987), here over whole layers.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Operand, Reshape, View, operands_of, reads_of
+from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Operand, Part, Reshape, View, operands_of, reads_of
 from compiler.ir.types import TensorType
 from compiler.passes.bands import shifted
 from compiler.passes.live import live_bytes
+from compiler.passes.rewriter import Rewriter
 from compiler.tiling.readers import passes
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ LEAVING = 4  # of one whose rows leave on the link, which begins with the first 
 FEWER = (3, 5)  # rows of two strips of which one is the shorter
 ROWS = 8  # of a strip at least, were all alike
 CYCLES = 64  # of the vector unit on a strip at least: less does not hide the way to the planes and back
-STRIP, GROUP = "~strip", "~group"
-_NUMBER = re.compile(f"(?:{STRIP}|{GROUP})([0-9]+)")
+STRIP, GROUP = "strip", "group"
 STEPS = 200_000  # operations that are looked at for a whole graph
 
 
@@ -62,25 +61,19 @@ def in_strips(graph: Graph, machine: Machine) -> Graph:
     return _Writer(graph, machine).run()
 
 
-def strip_of(name: str) -> int:
-    """Which strip of its stretch an operation is, by its name; 0 where it is no strip."""
-    found = _NUMBER.search(name)
-    return int(found[1]) if found else 0
+def strip_of(node: Node | None) -> int:
+    """Which strip of its stretch an operation is; 0 where it is no strip."""
+    return node.part.number if node is not None and node.part is not None and in_strip(node) else 0
 
 
-def whole_of(name: str) -> str:
-    """The operation that a strip is one of, by its name; another operation's own."""
-    return _NUMBER.sub("", name)
+def in_strip(node: Node | None) -> bool:
+    """Whether an operation is some rows or channels of another, which units work on in turn."""
+    return node is not None and node.part is not None and node.part.kind in (STRIP, GROUP)
 
 
-def in_strip(name: str) -> bool:
-    """Whether an operation is a strip of another, by its name."""
-    return _NUMBER.search(name) is not None
-
-
-def in_group(name: str) -> bool:
-    """Whether an operation is a group of channels of another, by its name."""
-    return GROUP in name
+def in_group(node: Node | None) -> bool:
+    """Whether an operation is a group of channels of another."""
+    return node is not None and node.part is not None and node.part.kind == GROUP
 
 
 def _joins(node: Node, graph: Graph) -> bool:
@@ -209,8 +202,9 @@ class _Writer:
 
     def __init__(self, graph: Graph, machine: Machine) -> None:
         self.graph, self.machine = graph, machine
-        self.types = dict(graph.types)
-        self.nodes: list[Node] = []
+        self.writer = Rewriter(graph)
+        self.types, self.nodes = self.writer.types, self.writer.nodes
+        self.names: dict[tuple[str, int], str] = {}  # of strips, by the whole value and their number
         self.left = list(graph.nodes)
         self.steps = 0
         self.leaving = _leaving(graph, machine)
@@ -228,7 +222,7 @@ class _Writer:
             self.left = self._write(stretch, self.left[at:], shares)
             at = 0
         self.nodes += self.left
-        return self.graph.with_nodes(tuple(self.nodes), types=self.types)
+        return self.writer.done()
 
     def _begins(self, node: Node) -> bool:
         """Whether a stretch may begin: at a product of run-time values, one whose rows leave, or rows that are looked up."""
@@ -369,7 +363,9 @@ class _Writer:
         for node in members:
             if node.output in parts:
                 axis = stretch.dims[node.output]
-                joined = Join(f"{node.name}~strips", node.output, node.source, tuple(parts[node.output]), axis)
+                joined = Join(
+                    self.writer.name(f"{node.name}~strips"), node.output, node.source, tuple(parts[node.output]), axis
+                )
                 self.nodes.append(joined)
         return others[::-1]
 
@@ -377,18 +373,21 @@ class _Writer:
         """The node for some of its rows."""
         dim, t = stretch.dims[node.output], self.types[node.output]
         start, end = _rows(t.shape[dim], strip, shares)
-        tag = GROUP if self._by_groups(stretch) else STRIP
+        kind = GROUP if self._by_groups(stretch) else STRIP
+        node = replace(node, part=Part(kind, strip, node.output))
 
         def value(name: str) -> str:
-            return f"{name}{tag}{strip}"
+            return self.names[name, strip]
 
         def part(operand: Operand) -> Operand:
             if operand.value in stretch.dims:
                 return replace(operand, value=value(operand.value))
             return shifted(operand, dim, start)
 
-        self.types[value(node.output)] = TensorType(t.dtype, (*t.shape[:dim], end - start, *t.shape[dim + 1 :]))
-        name, output = value(node.name), value(node.output)
+        shape = (*t.shape[:dim], end - start, *t.shape[dim + 1 :])
+        output = self.writer.value(f"{node.output}~{kind}{strip}", TensorType(t.dtype, shape))
+        self.names[node.output, strip] = output
+        name = self.writer.name(f"{node.name}~{kind}{strip}")
         if isinstance(node, Reshape):
             return replace(node, name=name, output=output, input=value(node.input))
         if isinstance(node, View):

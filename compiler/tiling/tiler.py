@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import gcd
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from compiler.ir.access import Access
 from compiler.isa.program import Program, Step
+from compiler.passes.rewriter import fresh
 from compiler.tiling import chains
 from compiler.tiling import place as pl
 from compiler.tiling.budget import Tiles
@@ -34,6 +38,7 @@ class Tiler:
     chains: list[list[chains.Step]] = field(default_factory=list)
     copies: dict[tuple[str, tuple[int, ...], str], str] = field(default_factory=dict)
     packed: dict[object, str] = field(default_factory=dict)
+    drafts: dict[tuple[str, int, str], str] = field(default_factory=dict)  # buffers of copies that may yet be made
     seated: bool = False  # chains go round the planes so that one's products hide another's loads
     spare: int = 0  # cycles of work that a vector unit can take on without being what the interval waits for
     coming: int = 0  # cycles for which the inputs come in
@@ -64,6 +69,16 @@ class Tiler:
         """Reference of the stream that writes a value whose dimensions are the first ``parallel`` loops."""
         home = self.place(value)
         return self.space.stream(pl.stream(home, Access.identity(parallel, len(extents)), extents, groups))
+
+    def fresh(self, base: str) -> str:
+        """A name for a buffer or a value that neither the graph nor anything made so far has, called after ``base``."""
+        return fresh(base, self.graph.types, self.space.buffers, self.layout.roots)
+
+    def store(self, key: object, base: str, make: Callable[[], np.ndarray[Any, Any]]) -> str:
+        """The buffer of what ``make`` makes of the constant ``base``, stored once for each ``key``."""
+        if key not in self.packed:
+            self.packed[key] = self.space.constant(self.fresh(f"{base}:{len(self.packed)}"), make())
+        return self.packed[key]
 
     def whole(self, place: pl.Place) -> None:
         """Make sure that a constant read as it stands in the model is in memory."""

@@ -166,7 +166,7 @@ def _size(node: Compute, points: int, depth: int, tiler: Tiler) -> int:
     most = max(1, target.vector.tile // max(1, depth))
     follows = points * depth // target.vector.lanes < tiler.coming
     first = follows and any(o.value in tiler.graph.inputs for o in node.operands)  # what comes in is waited for
-    shortest = IN_STRIPS if in_strip(node.name) else SHORTEST
+    shortest = IN_STRIPS if in_strip(node) else SHORTEST
     least = target.vector.lanes if first else -(-target.vector.lanes * shortest // max(1, depth))
     wanted = max(least, -(-points // (FOLLOWING if follows else PIECES)))
     size = tiler.graph.types[node.output].dtype.size
@@ -230,12 +230,7 @@ def _constant(operand: Operand, node: Compute, order: list[int], inner: list[int
 def relaid(value: str, dims: tuple[int, ...], tiler: Tiler) -> pl.Place:
     """A constant with its dimensions stored in another order (outermost first)."""
     array = tiler.graph.constants[value]
-    key = (value, dims)
-    name = tiler.packed.get(key)
-    if name is None:
-        name = f"{value}:{len(tiler.packed)}"
-        tiler.packed[key] = name
-        tiler.space.constant(name, np.ascontiguousarray(array.transpose(dims)))
+    name = tiler.store((value, dims), value, lambda: np.ascontiguousarray(array.transpose(dims)))
     t = tiler.graph.types[value]
     return pl.Place(name, t.dtype, t.shape, 0, pl.ordered_strides(t.shape, dims, t.dtype.size))
 

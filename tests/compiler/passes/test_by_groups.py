@@ -122,7 +122,7 @@ def test_the_first_group_is_multiplied_while_the_next_is_looked_up():
     grouped = by_groups(graph)
     assert grouped is not graph
     plan, _ = check_program(grouped, "lpu", [feed(graph)])
-    assert any(in_group(name) for name in plan.names)
+    assert any(in_group(node) for node in plan.nodes)
     before, after = (build(g, LPU, quiet, objective="latency") for g in (graph, grouped))
     assert after.latency < before.latency
 

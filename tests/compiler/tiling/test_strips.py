@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 import compiler
 from compiler import targets
 from compiler.driver import quiet
-from compiler.ir.graph import Compute, Gather, Join
+from compiler.ir.graph import Compute, Gather, Join, Part, View
 from compiler.ir.interpreter import run
 from compiler.ir.verifier import verify
 from compiler.passes import optimise, shape_for_units
@@ -27,7 +27,6 @@ from compiler.tiling.strips import (
     in_strip,
     in_strips,
     strip_of,
-    whole_of,
 )
 from tests.compiler.checks import check_program
 from tests.tiers import some
@@ -136,7 +135,7 @@ def test_rows_that_are_looked_up_go_in_strips_to_the_first_product_that_needs_al
     graph = graph_of(6 * 32, 4, 24, 1, masked=True, words=WORDS)
     made = verify(in_strips(graph, LPU))
     looked = [n for n in made.nodes if isinstance(n, Gather)]
-    assert all(in_strip(n.name) for n in looked)
+    assert all(in_strip(n) for n in looked)
     for table in {n.data.value for n in looked}:
         cut = [n.loops[1] for n in looked if n.data.value == table]
         assert len(cut) >= STRIPS
@@ -242,22 +241,32 @@ def test_strips_a_stage_apart_share_the_units(monkeypatch):
 def test_strips_of_different_lengths_read_the_same_weights():
     graph = graph_of(67, 8, 32, 2, wide=4)
     apart = building.build(graph, LPU, quiet, objective="latency")
-    rows = {n.loops[1] for n in apart.graph.nodes if isinstance(n, Compute) and n.is_contraction and in_strip(n.name)}
+    rows = {n.loops[1] for n in apart.graph.nodes if isinstance(n, Compute) and n.is_contraction and in_strip(n)}
     assert len(rows) > 1
     stored = [b.name.split(":")[0] for b in apart.space.buffers.values() if b.kind == "constant"]
     assert [stored.count(f"{name}0.w") for name in ("dense", "up", "down")] == [1, 1, 1]
 
 
-def test_an_operation_tells_which_strip_it_is():
-    names = {"a": 0, "a~strips": 0, "~strip": 0, "a~strip0": 0, "a~strip12": 12, "a~strip3~sum": 3}
-    assert {name: strip_of(name) for name in names} == names
-    assert [name for name in names if in_strip(name)] == ["a~strip0", "a~strip12", "a~strip3~sum"]
+def test_an_operation_tells_which_strip_it_is_whatever_it_is_called():
+    parts = {
+        None: 0,
+        Part("strip", 0, "a"): 0,
+        Part("strip", 12, "a"): 12,
+        Part("group", 3, "a"): 3,
+        Part("band", 2, "a"): 0,
+    }
+    for name in ("a", "a~strip7", "a~group2"):
+        nodes = {part: View(name, name, ("a",), part=part) for part in parts}
+        assert {part: strip_of(node) for part, node in nodes.items()} == parts
+        assert [part.kind for part, node in nodes.items() if in_strip(node)] == ["strip", "strip", "group"]
 
 
 @pytest.mark.parametrize("tokens", [24, 25, 30])
 def test_strips_of_a_contraction_are_on_one_kind_of_unit(tokens):
     with patch.object(cutting, "CYCLES", 1):
         plan = building.build(graph_of(tokens, 2, 8, 1), LPU, quiet, objective="latency")
-    units = {(whole_of(t.output), t.unit[0]) for t in plan.tiles if t.unit[0] in ("matrix", "vector")}
-    assert any(in_strip(t.output) for t in plan.tiles)
+    nodes = {n.output: n for n in plan.graph.nodes}
+    made = [(nodes[t.output], t.unit[0]) for t in plan.tiles if t.unit[0] in ("matrix", "vector")]
+    units = {(node.part.whole if node.part else node.output, unit) for node, unit in made}
+    assert any(in_strip(node) for node, _ in made)
     assert len({name for name, _ in units}) == len(units)

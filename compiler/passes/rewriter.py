@@ -1,0 +1,72 @@
+"""A graph that a pass changes: names nobody has yet, types of new values, constants, and who reads what."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from compiler.ir.graph import Graph, Node, readers_of
+from compiler.ir.types import DType, TensorType
+
+Array = np.ndarray[Any, Any]
+
+
+class Rewriter:
+    """Collects what a pass makes of ``graph``. ``nodes``: the operations written so far, in order.
+
+    A name that the graph has, or that was given out, is never given out again. So the names of a model mean nothing: what a
+    pass calls its values cannot meet one of them.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.types = dict(graph.types)
+        self.constants = dict(graph.constants)
+        self.nodes: list[Node] = []
+        self._names = {node.name for node in graph.nodes}
+
+    @cached_property
+    def readers(self) -> dict[str, list[Node]]:
+        """By value the nodes of the graph as it was that read it."""
+        return readers_of(self.graph)
+
+    @cached_property
+    def makers(self) -> dict[str, Node]:
+        """By value the node of the graph as it was that makes it."""
+        return {node.output: node for node in self.graph.nodes}
+
+    def value(self, base: str, kind: TensorType) -> str:
+        """A new value of that type, called after ``base``."""
+        name = fresh(base, self.types)
+        self.types[name] = kind
+        return name
+
+    def constant(self, base: str, array: Array) -> str:
+        """A new constant, called after ``base``."""
+        name = self.value(base, TensorType(DType.of(array.dtype), array.shape))
+        self.constants[name] = np.array(array, order="C")
+        return name
+
+    def name(self, base: str) -> str:
+        """A new operation's name, called after ``base``."""
+        name = fresh(base, self._names)
+        self._names.add(name)
+        return name
+
+    def done(self, nodes: Iterable[Node] | None = None) -> Graph:
+        """The graph with ``nodes`` in place of its own (those written so far where none are given)."""
+        kept = tuple(self.nodes if nodes is None else nodes)
+        return replace(self.graph, nodes=kept, types=self.types, constants=self.constants)
+
+
+def fresh(base: str, *taken: Container[str]) -> str:
+    """``base``, or what follows it with a number, that none of ``taken`` holds."""
+    name, number = base, 1
+    while any(name in some for some in taken):
+        number += 1
+        name = f"{base}'{number}"
+    return name
