@@ -31,7 +31,8 @@ from math import prod
 
 import numpy as np
 
-from compiler.bounds.shape import Box, inside_share, overlapping, used
+from compiler.bounds.shape import Box, inside_share, overlapping
+from compiler.costs.contraction import loops_used, product_shape, roles
 from compiler.ir.access import Access
 from compiler.ir.graph import Compute, Graph, Operand
 from compiler.isa.timing import ceil_div
@@ -60,17 +61,13 @@ class Grid:
 
 def grid(node: Compute, graph: Graph, box: Box | None = None) -> Grid:
     """``box``: so many indices of every parallel loop (all when None), wherever they are: then every sum is as short as any."""
-    lengths = box if box is not None else node.loops[: node.parallel]
-    uses = [used(node.operands[k], len(node.loops)) for k in (0, 1)]
     padded = [k for k in (0, 1) if node.operands[k].fill is not None]
     side = padded[0] if padded else 0
-    both = [i for i in range(node.parallel) if uses[0][i] and uses[1][i]]
-    along = [i for i in range(node.parallel) if uses[side][i] and i not in both]
-    batch, count, bands = prod(lengths[i] for i in both), prod(lengths[i] for i in along), overlapping(node)
-    across = prod(lengths) // max(1, batch * count)
+    batch, across, count, _ = product_shape(node, side, box)
+    bands = overlapping(node)
     kinds: Lines | None = {node.reduction: count}
     if padded:
-        kinds = None if len(padded) > 1 else inside(node.operands[side], graph, node, along)
+        kinds = None if len(padded) > 1 else inside(node.operands[side], graph, node, roles(node, side).columns)
     if kinds is None:  # only how many products meet data in all
         share = sum((inside_share(node.operands[k], graph, node.loops) - 1 for k in padded), Fraction(1))
         share = max(Fraction(0), share) if box is None else Fraction(0)
@@ -179,7 +176,7 @@ class Rough:
     @staticmethod
     def of(node: Compute, graph: Graph, tile: tuple[int, int], stages: int) -> Rough:
         """The shortest sums are counted, as ``grid`` does for boxes."""
-        uses = [used(node.operands[k], len(node.loops)) for k in (0, 1)]
+        uses = [loops_used(node.operands[k], len(node.loops)) for k in (0, 1)]
         side = 1 if node.operands[1].fill is not None and node.operands[0].fill is None else 0
         g = grid(node, graph, (1,) * node.parallel)
         return Rough(tuple(zip(*uses, strict=True))[: node.parallel], side, min(g.lines), tile, stages, g.bands)

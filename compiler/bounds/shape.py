@@ -1,13 +1,13 @@
-"""Contractions and accesses as the bounds see them: extents, and how many elements a box of points must read."""
+"""Accesses as the bounds see them: which part meets data, and how many elements a box of points must read."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, reduce
 
 import numpy as np
 
+from compiler.costs.contraction import loops_used
 from compiler.ir.access import Access
 from compiler.ir.graph import Compute, Graph, Operand
 
@@ -16,51 +16,9 @@ Steps = tuple[tuple[int, int], ...]  # coefficient and count: all sums of some m
 Places = tuple[Steps, ...]  # by dimension, from some first index on
 
 
-@dataclass(frozen=True)
-class Extents:
-    """A contraction as a batch of matrix products, for one choice of the operand that stays in the plane.
-
-    ``batch`` loops index both operands, ``rows`` the moving one, ``columns`` the stationary one, ``inner`` is summed over.
-    ``share``: at least this part of the products meets data rather than padding.
-    """
-
-    batch: int
-    rows: int
-    columns: int
-    inner: int
-    share: Fraction
-
-
-def extents(node: Compute, graph: Graph, stationary: int, box: Box | None = None) -> Extents:
-    """``box``: points of the output along each parallel loop (all of them when None)."""
-    lengths = box if box is not None else node.loops[: node.parallel]
-    uses = [used(node.operands[k], len(node.loops)) for k in (0, 1)]
-    batch = rows = columns = 1
-    for i, n in enumerate(lengths):
-        here, there = uses[stationary][i], uses[1 - stationary][i]
-        if here and there:
-            batch *= n
-        elif here:
-            columns *= n
-        else:
-            rows *= n
-    share = min(inside_share(node.operands[k], graph, node.loops) for k in (0, 1))
-    return Extents(batch, rows, columns, node.reduction, share)
-
-
-def used(operand: Operand, loops: int) -> tuple[bool, ...]:
-    """Which loops an operand's address depends on."""
-    return _used(operand.access.matrix, loops)
-
-
-@lru_cache(maxsize=1 << 12)
-def _used(matrix: tuple[tuple[int, ...], ...], loops: int) -> tuple[bool, ...]:
-    return tuple(any(row[i] for row in matrix) for i in range(loops))
-
-
 def overlapping(node: Compute) -> bool:
     """Whether a contraction in groups reads overlapping windows: some coordinate is moved along and within them."""
-    uses = [used(node.operands[k], len(node.loops)) for k in (0, 1)]
+    uses = [loops_used(node.operands[k], len(node.loops)) for k in (0, 1)]
     if not any(a and b and n > 1 for a, b, n in zip(*uses, node.loops[: node.parallel], strict=False)):
         return False
     return any(

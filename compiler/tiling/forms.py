@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from compiler.costs.contraction import Roles, factor_types, roles
 from compiler.ir.access import Access
 from compiler.isa.geometry import touches
 from compiler.isa.instruction import Instruction, Op
@@ -16,7 +17,7 @@ from compiler.tiling import place as pl
 from compiler.tiling import spread
 from compiler.tiling.legalise import args_of
 from compiler.tiling.readers import loop_strides
-from compiler.tiling.stationary import Roles, factor_types, roles, steps
+from compiler.tiling.stationary import steps
 from compiler.tiling.tiler import Groups, Tiler, pieces, program
 from compiler.tiling.walks import Walk
 

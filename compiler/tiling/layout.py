@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from math import prod
 
+from compiler.costs.contraction import fits_planes, roles
 from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Reshape, Scatter, Sort, View, reads_of
 from compiler.ir.types import DType
 from compiler.isa.machine import Machine
@@ -17,7 +18,7 @@ from compiler.passes.rewriter import fresh
 from compiler.tiling.halo import along_lines, lead
 from compiler.tiling.place import Place, ordered_strides, row_major
 from compiler.tiling.readers import Order, dense_order, follow, ordered
-from compiler.tiling.stationary import Chooser, Pitch, Side, fits_plane, padded, roles
+from compiler.tiling.stationary import Chooser, Pitch, Side, padded
 from compiler.tiling.streams import Stream
 
 IMAGE = 2  # dimensions of an image; those of an input lie one behind the other
@@ -72,7 +73,7 @@ def _deep(graph: Graph, machine: Machine, layout: Layout) -> dict[str, tuple[int
     found: dict[str, tuple[int, int]] = {}
     for node in graph.nodes:
         side = layout.sides.get(node.output)
-        if not isinstance(node, Compute) or side is None or not fits_plane(node, graph, machine):
+        if not isinstance(node, Compute) or side is None or not fits_planes(node, graph, machine):
             continue
         r = roles(node, side.stationary)
         operand = node.operands[1 - side.stationary]

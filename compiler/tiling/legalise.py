@@ -9,12 +9,13 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from compiler.costs.contraction import fits_planes
+from compiler.costs.cycles import alu_passes
 from compiler.ir.access import Access
 from compiler.ir.expr import FREE, Expr, Step
 from compiler.ir.graph import Compute, Graph, Operand
 from compiler.ir.types import TensorType
 from compiler.passes.rewriter import Rewriter
-from compiler.tiling.stationary import fits_plane
 
 if TYPE_CHECKING:
     from compiler.isa.machine import Machine
@@ -100,7 +101,7 @@ def _only_vector(node: Compute, graph: Graph, machine: Machine) -> bool:
     """Whether a contraction must go to the vector unit, with more operands than that has."""
     if not node.is_contraction or len(node.operands) <= VECTOR_OPERANDS:
         return False
-    return not fits_plane(node, graph, machine)
+    return not fits_planes(node, graph, machine)
 
 
 def kept_behind(post: Expr, machine: Machine) -> Expr | None:
@@ -124,16 +125,18 @@ def _behind_planes(post: Expr, machine: Machine, most: int = EPILOGUE_PASSES) ->
     """Whether the arithmetic behind the planes can do an expression in ``most`` passes: few enough operands, not the factors, few
     enough steps."""
     extra = args_of(post)
-    work = sum(machine.passes.get(s.op, 1) for s in post.steps if s.op not in FREE)
-    return len(extra) <= EPILOGUE_OPERANDS and not {0, 1} & {*extra} and work <= most * machine.matrix.alus
+    return (
+        len(extra) <= EPILOGUE_OPERANDS
+        and not {0, 1} & {*extra}
+        and alu_passes(post, machine) <= most * machine.matrix.alus
+    )
 
 
 def _split_post(node: Compute, graph: Graph, machine: Machine, parts: Rewriter, most: int = EPILOGUE_PASSES) -> Compute:
     """Store the reduced value, or as much of ``post`` as fits behind the planes; the rest is a map, which is answered."""
     assert node.post is not None
     shape = node.loops[: node.parallel]
-    planes = node.is_contraction and fits_plane(node, graph, machine)
-    cut = _last_fitting(node.post, machine, most) if planes else -1
+    cut = _last_fitting(node.post, machine, most) if fits_planes(node, graph, machine) else -1
     kept = None if cut < 0 else _part(node.post, cut)
     middle = parts.value(f"{node.output}~sum", TensorType(kept.dtype if kept else node.expr.dtype, shape))
     first = replace(node, name=parts.name(f"{node.name}~sum"), output=middle, post=kept)

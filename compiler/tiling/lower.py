@@ -7,16 +7,17 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
+from compiler.costs.contraction import fits_planes
+from compiler.costs.cycles import input_cycles, link_cycles, plane_cycles, unit_demand
 from compiler.ir.access import Access
 from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Reshape, Scatter, Sort, State, View
 from compiler.passes.views import groups
-from compiler.tiling import contraction, forms, layout, sorting, streams, toeplitz, transfer, utilisation, vector, walks
+from compiler.tiling import contraction, forms, layout, sorting, toeplitz, transfer, vector, walks
 from compiler.tiling import place as pl
 from compiler.tiling.budget import Tiles, TooLong, room
 from compiler.tiling.flat import flat
 from compiler.tiling.readers import dense_order
 from compiler.tiling.space import Space
-from compiler.tiling.stationary import fits_plane
 from compiler.tiling.tiler import Tiler
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def lower(
     space = Space(target)
     for name, size in places.buffers.items():
         space.buffer(name, "state" if name in places.states else "arena", size)
-    spare, coming = utilisation.spare(graph, places, target), streams.coming(graph, target)
+    spare, coming = _spare(graph, places, target), input_cycles(graph, target)
     tiles = Tiles(room(graph))
     tiler = Tiler(graph, target, places, space, tiles, seated=seated, spare=spare, coming=coming)
     names: list[str] = []
@@ -68,6 +69,17 @@ def lower(
     return tiler, names, nodes
 
 
+def _spare(graph: Graph, places: layout.Layout, target: Target) -> int:
+    """Cycles that a vector unit has left while the planes or the links work: what it does in these costs no interval."""
+
+    def on_planes(node: Compute) -> int:
+        return plane_cycles(node, places.sides[node.output].stationary, target, shared=True)
+
+    planes, vector = unit_demand(graph, target, on_planes)
+    least = max(link_cycles(graph, target), planes // max(1, target.matrix.instances))
+    return max(0, least - vector // max(1, target.vector.instances))
+
+
 def _node(node: Node, tiler: Tiler, enter: Callable[[str, Node | None], None]) -> None:
     if isinstance(node, Merge):
         _merge(node, tiler, enter)
@@ -77,7 +89,7 @@ def _node(node: Node, tiler: Tiler, enter: Callable[[str, Node | None], None]) -
 
 def _made(node: Node, tiler: Tiler) -> None:
     if isinstance(node, Compute):
-        if node.is_contraction and fits_plane(node, tiler.graph, tiler.target):
+        if fits_planes(node, tiler.graph, tiler.target):
             _contract(node, tiler)
         else:
             vector.emit(node, tiler)

@@ -13,11 +13,12 @@ from itertools import pairwise
 from math import gcd, prod
 from typing import TYPE_CHECKING
 
+from compiler.costs.contraction import Roles, factor_types, fits_planes, product_shape, products_per_pass, roles
+from compiler.costs.cycles import epilogue_stages
 from compiler.ir.graph import Compute, reads_of
-from compiler.isa.meaning import accumulator
 from compiler.isa.stream import points
 from compiler.tiling.place import Place, ordered_strides
-from compiler.tiling.readers import Order, Readers, fetches, loop_strides, nest, ordered, passes
+from compiler.tiling.readers import Order, Readers, fetches, loop_strides, nest, ordered
 
 if TYPE_CHECKING:
     from compiler.ir.graph import Graph
@@ -30,18 +31,6 @@ LONG_ROWS = 320  # rows of one product where lines are fetched along the rows
 SHORT_ROWS = 64
 FEW = 8  # rows of which whole lines may be made up without padding
 EARLIER = 2  # operations by which one factor is there before the other
-BLOCKS = 255  # diagonal blocks of weights: the most that an instruction names
-
-
-@dataclass
-class Roles:
-    """The loops of a contraction: which operand stays in the plane and what every loop does."""
-
-    stationary: int
-    batch: list[int]
-    rows: list[int]
-    columns: list[int]
-    inner: list[int]
 
 
 @dataclass(frozen=True)
@@ -51,44 +40,6 @@ class Side:
     stationary: int
     order: Order
     pitch: Pitch
-
-
-def roles(node: Compute, stationary: int) -> Roles:
-    """What every loop does when operand ``stationary`` is in the plane."""
-    uses = [_used(node, 0), _used(node, 1)]
-    result = Roles(stationary, [], [], [], list(range(node.parallel, len(node.loops))))
-    for i in range(node.parallel):
-        if uses[stationary][i] and uses[1 - stationary][i]:
-            result.batch.append(i)
-        elif uses[stationary][i]:
-            result.columns.append(i)
-        else:
-            result.rows.append(i)
-    return result
-
-
-def _used(node: Compute, operand: int) -> list[bool]:
-    matrix = node.operands[operand].access.matrix
-    return [any(row[i] for row in matrix) for i in range(len(node.loops))]
-
-
-def factor_types(node: Compute) -> tuple[DType, DType]:
-    """Element types of a contraction's two factors."""
-    first, second, _ = node.expr.steps
-    return (first.dtype, second.dtype) if first.imm == 0 else (second.dtype, first.dtype)
-
-
-def fits_plane(node: Compute, graph: Graph, machine: Machine) -> bool:
-    """Whether the planes multiply both operands' types and sum them in the type that is asked for.
-
-    Bytes with and without sign may meet: the array's cells multiply nine-bit signed values.
-    """
-    if not machine.matrix.instances:
-        return False
-    factors = [graph.types[o.value].dtype.value for o in node.operands[:2]]
-    sums = {accumulator(dtype) for dtype in factors}
-    same = len(set(factors)) == 1 or set(factors) <= {"i8", "u8"}
-    return same and sums == {node.expr.dtype.value} and all(dtype in machine.matrix.tiles for dtype in factors)
 
 
 class Chooser:
@@ -139,7 +90,7 @@ class Chooser:
 
     def _contraction(self, reader: Compute, override: dict[str, Place]) -> int | None:
         """Cycles of a reader on the planes; None when it cannot go there."""
-        if not (reader.is_contraction and fits_plane(reader, self.graph, self.machine)):
+        if not fits_planes(reader, self.graph, self.machine):
             return None
         return min(self._cost(reader, s, override) for s in (0, 1))
 
@@ -150,7 +101,7 @@ class Chooser:
     def _sides(self, node: Compute) -> list[Side]:
         constant = [o.value in self.graph.constants for o in node.operands[:2]]
         first = 0 if constant[0] and not constant[1] else 1
-        if not fits_plane(node, self.graph, self.machine):
+        if not fits_planes(node, self.graph, self.machine):
             return [self._side(node, roles(node, first), rows_inside=False)]
         # Streaming a constant needs the whole of it on the chip.
         both = not (constant[first] and self.machine.external.all_weights)
@@ -212,7 +163,7 @@ class Chooser:
         types = factor_types(node)
         dtype = types[1 - stationary]
         depth, width = matrix.tiles[dtype.value]
-        batch, m, n, k = (prod(node.loops[i] for i in g) for g in (r.batch, r.rows, r.columns, r.inner))
+        batch, m, n, k = product_shape(node, stationary)
         kt, nt = -(-k // depth), -(-n // width)
         kk, nn = min(k, depth), min(n, width)
         block, size = self._block(node, r, k, n, (depth, width))
@@ -230,7 +181,7 @@ class Chooser:
         if fixed is not None:
             piece = (inner, kk * size), (columns, nn)
             load = max(load, self._fetches(node, fixed, *piece, types[stationary].size, weights.ports["a"]))
-        last = long * max(1, -(-passes(node.post, self.machine) // matrix.alus))
+        last = long * epilogue_stages(node.post, self.machine)
         short = SHORT_ROWS  # rows that one plane takes at least; they end on lines of their own
         if node.output in override:
             strides = self._out_strides(node, override[node.output])
@@ -259,7 +210,7 @@ class Chooser:
     def _block(self, node: Compute, r: Roles, k: int, n: int, tile: tuple[int, int]) -> tuple[list[int], int]:
         """The batch loop of which several products share a pass, and how many."""
         loop = max(r.batch, key=lambda i: node.loops[i], default=-1)
-        return ([loop], group(node.loops[loop], k, n, tile)) if loop >= 0 else ([], 1)
+        return ([loop], products_per_pass(node.loops[loop], k, n, tile)) if loop >= 0 else ([], 1)
 
     def _out_strides(self, node: Compute, place: Place) -> list[int]:
         return [abs(place.strides[i]) if i < node.parallel else 0 for i in range(len(node.loops))]
@@ -293,12 +244,6 @@ def padded(extent: int, line: int) -> int:
     if line // gcd(extent, line) <= FEW:
         return extent
     return next(d for d in range(extent, line + 1) if line % d == 0)
-
-
-def group(products: int, depth: int, columns: int, tile: tuple[int, int]) -> int:
-    """How many products of ``depth`` by ``columns`` one pass takes, evenly over as few passes as possible; 1 for none."""
-    most = min(tile[0] // max(1, depth), tile[1] // max(1, columns), BLOCKS, products)
-    return -(-products // -(-products // most)) if most > 1 else 1
 
 
 def steps(strides: list[int], extents: tuple[int, ...], loops: list[int], line: int) -> int:

@@ -18,12 +18,12 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
+from compiler.costs.cycles import vector_stages
 from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Operand, Part, Reshape, View, operands_of, reads_of
 from compiler.ir.types import TensorType
 from compiler.passes.bands import shifted
 from compiler.passes.live import live_bytes
 from compiler.passes.rewriter import Rewriter
-from compiler.tiling.readers import passes
 
 if TYPE_CHECKING:
     from compiler.isa.machine import Machine
@@ -332,9 +332,7 @@ class _Writer:
         return not self.grouped.isdisjoint(stretch.dims)
 
     def _vector_cycles(self, node: Compute) -> int:
-        unit = self.machine.vector
-        steps = passes(node.expr, self.machine) + bool(node.reducer)
-        return -(-node.points * node.reduction // unit.lanes) * max(1, -(-steps // unit.alus))
+        return -(-node.points * node.reduction // self.machine.vector.lanes) * vector_stages(node, self.machine)[0]
 
     def _write(self, stretch: _Stretch, left: list[Node], shares: tuple[int, ...]) -> list[Node]:
         """Write what a stretch needs, its strips, and the whole values that others read; what is left then."""

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from compiler.costs.contraction import factor_types, plane_tile, products_per_pass, roles
+from compiler.costs.cycles import epilogue_stages
 from compiler.isa.flow import offsets
-from compiler.tiling.readers import passes
-from compiler.tiling.stationary import factor_types, group, roles
 from compiler.tiling.walks import Walk, blocked, plain, split
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def bands(node: Compute, graph: Graph, machine: Machine) -> list[list[Walk]]:
     found = slides(node, stationary, graph)[-2:] if stationary >= 0 else []
     if not found or all(node.loops[i] == 1 for i in roles(node, stationary).batch):
         return []
-    tile = machine.matrix.tiles[factor_types(node)[1 - stationary].value]
+    tile = plane_tile(node, stationary, machine)
     r = roles(node, stationary)
     sizes = [size for size in _sizes(node, found) if _fits(node, r.inner, r.columns, size, tile)]
     sizes.sort(key=lambda s: (_estimate(node, stationary, s, machine), [n for _, n in s]))
@@ -130,16 +130,15 @@ def _fits(node: Compute, inner: list[int], columns: list[int], size: Sizes, tile
 def _estimate(node: Compute, stationary: int, size: Sizes, machine: Machine) -> int:
     """About how many cycles the planes take: rows of a product, or the fetches of its bands."""
     r = roles(node, stationary)
-    types = factor_types(node)
     depth, width = _shape(node, r.inner, r.columns, size)
     batch = prod(node.loops[i] for i in r.batch)
-    together = group(batch, depth, width, machine.matrix.tiles[types[1 - stationary].value])
+    together = products_per_pass(batch, depth, width, plane_tile(node, stationary, machine))
     slide, last = size[-1]
     stretch = node.loops[slide.over] + slide.step * (last - 1)
     fetch = -(-together * depth // (stretch * machine.matrix.ports["a"]))
-    beats = max(-(-passes(node.post, machine) // machine.matrix.alus), fetch, 1)
+    beats = max(epilogue_stages(node.post, machine), fetch)
     rows = prod(node.loops[i] for i in r.rows) // prod(n for _, n in size)
-    wide, line = types[stationary].size, machine.line_bytes  # rows or columns as runs (see ``spread``)
+    wide, line = factor_types(node)[stationary].size, machine.line_bytes  # rows or columns as runs (see ``spread``)
     runs = together * min(-(-a * wide // line) * b for a, b in ((depth, width), (width, depth)))
     load = max(
         -(-runs // machine.weights.ports["a"]), together * depth * width * wide // machine.weights.bytes_per_cycle
