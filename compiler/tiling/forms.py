@@ -13,9 +13,9 @@ from compiler.ir.access import Access
 from compiler.isa.geometry import touches
 from compiler.isa.instruction import Instruction, Op
 from compiler.isa.stream import Loop, Stream
+from compiler.passes.legalise import args_of
 from compiler.tiling import place as pl
 from compiler.tiling import spread
-from compiler.tiling.legalise import args_of
 from compiler.tiling.readers import loop_strides
 from compiler.tiling.stationary import steps
 from compiler.tiling.tiler import Groups, Tiler, pieces, program

@@ -12,11 +12,11 @@ from compiler.ir.access import Access
 from compiler.isa.instruction import Instruction, Op
 from compiler.isa.timing import tree_depth
 from compiler.numerics.reduce import REDUCER_CODES
+from compiler.passes.legalise import VECTOR_OPERANDS, args_of
+from compiler.passes.row_tiling import in_strip
 from compiler.tiling import place as pl
 from compiler.tiling import walks
-from compiler.tiling.legalise import VECTOR_OPERANDS, args_of
 from compiler.tiling.readers import fetches, loop_strides, nest
-from compiler.tiling.strips import in_strip
 from compiler.tiling.tile import make
 from compiler.tiling.tiler import Groups, Tiler, aligned, pieces, program
 

@@ -17,8 +17,8 @@ from compiler.ir.terms import arg, expression, index
 from compiler.ir.types import DType, TensorType
 from compiler.ir.verifier import verify
 from compiler.passes import by_groups
+from compiler.passes.row_tiling import in_group
 from compiler.scheduling.build import build
-from compiler.tiling.strips import in_group
 from tests.compiler.checks import check_program, same
 from tests.tiers import some
 

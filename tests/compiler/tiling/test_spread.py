@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from compiler import targets
 from compiler.costs.contraction import roles
+from compiler.passes.legalise import legalise
 from compiler.tiling import place as pl
 from compiler.tiling import spread, toeplitz
 from compiler.tiling.layout import Layout
-from compiler.tiling.legalise import legalise
 from compiler.tiling.lower import lower
 from compiler.tiling.space import Space
 from compiler.tiling.tiler import Tiler

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from compiler.costs.contraction import fits_planes, roles
 from compiler.costs.cycles import alu_passes, full_plane_cycles, link_cycles, unit_demand
 from compiler.ir.graph import Compute
-from compiler.tiling.legalise import kept_behind, split_post
+from compiler.passes.legalise import kept_behind, split_post
 
 if TYPE_CHECKING:
     from compiler.ir.graph import Graph, Node
