@@ -40,5 +40,19 @@ class Access:
             high += max(0, c * (n - 1))
         return low, high
 
+    def moved_by(self, loop: int) -> list[int]:
+        """Coordinates that a loop moves."""
+        return [j for j, row in enumerate(self.matrix) if row[loop]]
+
+    def only(self, loop: int) -> int:
+        """The one coordinate that a loop moves; -1 where there is none, or several."""
+        found = self.moved_by(loop)
+        return found[0] if len(found) == 1 else -1
+
+    def loop_of(self, j: int) -> int:
+        """The loop that coordinate ``j`` equals; -1 where it is none."""
+        moved = [i for i, c in enumerate(self.matrix[j]) if c]
+        return moved[0] if len(moved) == 1 and self.matrix[j][moved[0]] == 1 and not self.offset[j] else -1
+
     def stays_inside(self, shape: tuple[int, ...], extents: tuple[int, ...]) -> bool:
         return all(self.range(j, extents)[0] >= 0 and self.range(j, extents)[1] < n for j, n in enumerate(shape))

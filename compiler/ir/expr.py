@@ -44,6 +44,10 @@ class Expr:
         """Arithmetic nodes: the operations that one element costs."""
         return sum(SCALAR[step.op].operations for step in self.steps if step.op not in FREE)
 
+    def counts(self, loop: int | None = None) -> bool:
+        """Whether it asks for the coordinate of a loop (of any, for None)."""
+        return any(step.op == "index" and loop in (None, step.imm) for step in self.steps)
+
     @property
     def is_identity(self) -> bool:
         return len(self.steps) == 1 and self.steps[0].op == "arg"

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from compiler.targets import Target
 
 
+Way = list[tuple[forms.Form, contraction.Cut]]  # products that together are a contraction, and how each is cut
 PER_CYCLE = 4  # instructions that weigh as much as a cycle where forms of a contraction are compared
 
 
@@ -115,38 +116,48 @@ def _made(node: Node, tiler: Tiler) -> None:
 def _contract(node: Compute, tiler: Tiler) -> None:
     """On the planes, as it stands or as blocks that share passes, perhaps after a copy of the moving operand in a better
     order; or on the vector unit if that is faster."""
-    stationary = tiler.layout.sides[node.output].stationary
+    moving = 1 - tiler.layout.sides[node.output].stationary
     f = forms.form(walks.plain(node), tiler)
-    ways = [(f, contraction.choose(f, tiler))]
-    for together in [
+    ways = min(_ways(node, f, tiler), key=_price)
+    least = sum(cut.cycles for _, cut in ways)
+    home = _relaid_home(node, f, tiler)
+    if home is not None:
+        better = contraction.choose(forms.form(walks.plain(node), tiler, home[1]), tiler)
+        copied = better.cycles + _copy_cycles(node.operands[moving].value, tiler)
+        home, least = (home, copied) if copied < least else (None, least)
+    if _on_vector_unit(node, tiler, least):
+        vector.emit(node, tiler)
+        return
+    if home is not None:
+        name = _relayout(node.operands[moving].value, home[0], home[1], tiler)
+        f = forms.form(walks.plain(_renamed(node, moving, name)), tiler)
+        ways = [(f, contraction.choose(f, tiler))]
+    tiler.tiles.expect(sum(contraction.instructions(way, chosen) for way, chosen in ways))
+    for way, chosen in ways:
+        contraction.emit(way, chosen, tiler)
+
+
+def _ways(node: Compute, f: forms.Form, tiler: Tiler) -> list[Way]:
+    """The contraction as it stands (``f``), and every other way to walk its loops."""
+    stationary = f.roles.stationary
+    others = [
         walks.blocked(walks.plain(node), stationary, f.tile),
         walks.parted(node, stationary, tiler.target),
         *_left_over(node, f, tiler),
         *_rowed(node, f.tile, tiler),
         *toeplitz.bands(node, tiler.graph, tiler.target),
-    ]:
-        if together:
-            cut = [(g, contraction.choose(g, tiler)) for g in (forms.form(w, tiler) for w in together)]
-            ways = min(ways, cut, key=_price)
-    least = sum(cut.cycles for _, cut in ways)
-    home = _relaid_home(node, f, tiler)
-    if home is not None:
-        better = contraction.choose(forms.form(walks.plain(node), tiler, home[1]), tiler)
-        copied = better.cycles + _copy_cycles(node.operands[1 - stationary].value, tiler)
-        home, least = (home, copied) if copied < least else (None, least)
+    ]
+    made = [[f], *([forms.form(w, tiler) for w in together] for together in others if together)]
+    return [[(g, contraction.choose(g, tiler)) for g in way] for way in made]
+
+
+def _on_vector_unit(node: Compute, tiler: Tiler, cycles: int) -> bool:
+    """Whether a contraction of so many cycles on the planes goes to the vector unit instead; all its strips do what the first
+    does, because bounds are those of programs that have every contraction on one kind of unit."""
     whole = node.part.whole if node.part else node.output
-    if whole not in tiler.elsewhere:  # bounds are those of programs that have every contraction on one kind of unit
-        tiler.elsewhere[whole] = vector.quicker(node, tiler, least)
-    if tiler.elsewhere[whole]:
-        vector.emit(node, tiler)
-        return
-    if home is not None:
-        name = _relayout(node.operands[1 - stationary].value, home[0], home[1], tiler)
-        f = forms.form(walks.plain(_renamed(node, 1 - stationary, name)), tiler)
-        ways = [(f, contraction.choose(f, tiler))]
-    tiler.tiles.expect(sum(contraction.instructions(way, chosen) for way, chosen in ways))
-    for way, chosen in ways:
-        contraction.emit(way, chosen, tiler)
+    if whole not in tiler.elsewhere:
+        tiler.elsewhere[whole] = vector.quicker(node, tiler, cycles)
+    return tiler.elsewhere[whole]
 
 
 def _left_over(node: Compute, f: forms.Form, tiler: Tiler) -> list[list[walks.Walk]]:
@@ -166,7 +177,7 @@ def _rowed(node: Compute, tile: tuple[int, int], tiler: Tiler) -> list[list[walk
     return [[walk] for walk in walks.rowed(node, constant, tile)] if constant >= 0 else []
 
 
-def _price(ways: list[tuple[forms.Form, contraction.Cut]]) -> int:
+def _price(ways: Way) -> int:
     """Cycles of the planes, and the instructions that a program would have to keep. What makes one way uneven among the planes
     is filled by the others."""
     mean = sum(cut.score - cut.cycles for _, cut in ways)

@@ -27,8 +27,7 @@ FAR = 24  # readers that are priced: a value that everybody reads is a matter of
 
 def loop_strides(place: Place, node: Compute, operand: int) -> list[int]:
     """Bytes between neighbours along every loop of the node, for one operand."""
-    matrix = node.operands[operand].access.matrix
-    return [abs(sum(s * row[i] for s, row in zip(place.strides, matrix, strict=True))) for i in range(len(node.loops))]
+    return [abs(step) for step in place.along(node.operands[operand].access, len(node.loops))]
 
 
 def ordered(loops: list[int], strides: list[int]) -> Order:

@@ -97,8 +97,7 @@ def rested(walk: Walk, stationary: int, tile: tuple[int, int]) -> list[Walk]:
     extent = node.loops[loop]
     each = columns // extent
     whole = extent * each // tile[1] * tile[1] // each
-    most = blocks_that_fit(depth, each * (extent - whole), tile) if whole else 0
-    sizes = {i: max((d for d in range(1, most + 1) if node.loops[i] % d == 0), default=1) for i in r.rows}
+    sizes = _divisors(node, r.rows, blocks_that_fit(depth, each * (extent - whole), tile) if whole else 0)
     along = max(sizes, key=lambda i: sizes[i], default=-1)
     if along < 0 or sizes[along] < 2 or _counts(node, along):
         return []
@@ -108,6 +107,11 @@ def rested(walk: Walk, stationary: int, tile: tuple[int, int]) -> list[Walk]:
     )
     at = along + (along > loop)
     return [first, replace(split(rest, at, sizes[along]), block=at + 1)]
+
+
+def _divisors(node: Compute, loops: list[int], most: int) -> dict[int, int]:
+    """By loop the largest number up to ``most`` that divides its extent; 1 where there is none."""
+    return {i: max((d for d in range(1, most + 1) if node.loops[i] % d == 0), default=1) for i in loops}
 
 
 def turned(walk: Walk, stationary: int, machine: Machine) -> list[Walk]:
@@ -137,10 +141,9 @@ def rowed(node: Compute, stationary: int, tile: tuple[int, int]) -> list[Walk]:
     r = roles(node, stationary)
     batch, _, columns, depth = product_shape(node, stationary)
     most = blocks_that_fit(depth, columns, tile)
-    counts = node.post is not None and any(s.op == "index" for s in node.post.steps)
-    if most < 2 or batch > 1 or counts:
+    if most < 2 or batch > 1 or _counts(node):
         return []
-    sizes = {i: max(d for d in range(1, most + 1) if node.loops[i] % d == 0) for i in r.rows}
+    sizes = _divisors(node, r.rows, most)
     found = sorted((i for i in r.rows if sizes[i] > 1), key=lambda i: (-sizes[i], -i))
     walk = replace(plain(node), stationary=stationary)
     return [replace(split(walk, i, sizes[i]), block=i + 1) for i in found]
@@ -156,9 +159,9 @@ def split(walk: Walk, loop: int, size: int) -> Walk:
     return _cut(walk, loop, 0, walk.node.loops[loop], size)
 
 
-def _counts(node: Compute, loop: int) -> bool:
-    """Whether what follows the sum asks for the coordinate of the loop."""
-    return node.post is not None and any(s.op == "index" and s.imm == loop for s in node.post.steps)
+def _counts(node: Compute, loop: int | None = None) -> bool:
+    """Whether what follows the sum asks for the coordinate of the loop (of any, for None)."""
+    return node.post is not None and node.post.counts(loop)
 
 
 def streamed(node: Compute, order: list[int], inner: frozenset[int], pieces: int) -> tuple[Walk, list[int]]:
@@ -176,7 +179,7 @@ def stretched(node: Compute, order: list[int], along: int, pieces: int) -> tuple
     """A map's loops with ``along`` in front, in at most so many stretches; as they stand where that is impossible, or
     where ``along`` (-1: none) is outermost anyway."""
     wide = [i for i in order if node.loops[i] > 1]
-    if along < 0 or along == wide[0] or _counts(node, along) or any(s.op == "index" for s in node.expr.steps):
+    if along < 0 or along == wide[0] or _counts(node, along) or node.expr.counts():
         return plain(node), order
     extent = node.loops[along]
     size = next(d for d in range(1, extent + 1) if extent % d == 0 and extent // d <= pieces)
