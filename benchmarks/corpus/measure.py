@@ -25,7 +25,7 @@ from compiler.ir.graph import Graph
 from compiler.ir.guards import taken
 from compiler.passes import optimise, shape_for_units
 from compiler.precision import prepare
-from compiler.schedule.build import Plan, builds
+from compiler.scheduling.build import Plan, builds
 from compiler.targets import Target
 
 # What a run measures: the programs made for one objective each, the balanced program, or all three.
