@@ -110,6 +110,7 @@ class _Pass:
         elif node.output in self.kept:
             self.out.places[node.output] = self.out.places[self.kept[node.output]]
             self.out.roots[node.output] = (node.output,)
+            self._base(node.output)
         else:
             if isinstance(node, View):
                 self.out.copies.add(node.output)
@@ -167,9 +168,12 @@ class _Pass:
 
     def _roots(self, name: str) -> tuple[str, ...]:
         """What a scatter does not write over is written by the copy of its data."""
-        if name not in self.scattered:
-            return (name,)
-        return (name, self.out.bases.setdefault(name, fresh(f"{name}~base", self.graph.types)))
+        return (name, self._base(name)) if name in self.scattered else (name,)
+
+
+    def _base(self, name: str) -> str:
+        """The name of the data that a scatter writes over."""
+        return self.out.bases.setdefault(name, fresh(f"{name}~base", self.graph.types))
 
     def _lines(self, before: int, strides: tuple[int, ...], shape: tuple[int, ...], dtype: DType) -> int:
         if prod(shape) == 0:
