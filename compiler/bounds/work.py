@@ -13,7 +13,7 @@ from math import ceil, prod
 
 from compiler.bounds.planes import beats, by_sums, ends, grid, one_sided
 from compiler.bounds.shape import Box, inside_share, read_box, read_operands, unmixed
-from compiler.costs.contraction import ProductShape, has_plane_types, product_shape
+from compiler.costs.contraction import has_plane_types, product_shape
 from compiler.costs.cycles import alu_passes, epilogue_stages, vector_stages
 from compiler.ir.graph import Compute, Gather, Graph, Node, Operand, Reshape, Scatter, Sort, View
 from compiler.isa.machine import Machine
@@ -152,31 +152,31 @@ def _planes(
     epilogue behind the planes. ``part``: only what holds in proportion for a part of the outputs."""
     g = grid(node, graph, box)
     tile = machine.matrix.tiles[graph.types[node.operands[0].value].dtype.value]
-    both = Fraction(0) if part else beats(g, *tile)
-    share = min(inside_share(o, graph, node.loops) for o in node.operands[:2])
-    share = share if box is None or share == 1 else Fraction(0)
-    sides = [product_shape(node, side, box) for side in (0, 1)]
-    alone = [one_sided(g, e.columns, *tile) for e in sides]
-    loads = [_loads(node, graph, machine, e, side, share, box is None) for side, e in enumerate(sides)]
-    for side in loaded:
-        loads[side]["weights"] = Fraction(0)
-    ways = [(max(cycles, both), load) for cycles, load in zip(alone, loads, strict=True)]
-    if min(alone) < both < max(alone):
-        share = (both - alone[1]) / (alone[0] - alone[1])
-        ways.append((both, {u: share * w + (1 - share) * loads[1][u] for u, w in loads[0].items()}))
     post, last = alu_passes(node.post, machine), epilogue_stages(node.post, machine)
     outputs = g.batch * g.count * g.across
     width = vector_lanes(node, graph, machine)
     extra = [o for o in read_operands(node) if o not in node.operands[:2]]
     fetches = _fetches(extra, node, graph, machine, "bcd", machine.matrix.ports) if box is None else Fraction(0)
     ended = ends(g, tile[1])
-    for cycles, load in ways:
+    alone = [one_sided(g, product_shape(node, side, box).columns, *tile) for side in (0, 1)]
+    loads = _loads(node, graph, machine, box, loaded)
+    for cycles, load in _mixed(alone, loads, Fraction(0) if part else beats(g, *tile)):
         for behind in range(1, last + 1):
             # each pass that ends a sum takes `behind` cycles a row, which pays for that many ALU stages
             matrix = cycles + (behind - 1) * ended
             rest = ceil_div(max(0, post - behind * machine.matrix.alus), machine.vector.alus)
             work = {"matrix": max(matrix, fetches) if behind == last else matrix}
             yield work | load | {"vector": Fraction(outputs * rest, width)}
+
+
+def _mixed(alone: list[Fraction], loads: list[Work], both: Fraction) -> list[tuple[Fraction, Work]]:
+    """Cycles of the planes and of the ports: with each side ``alone`` stationary, and with as much of one side that the count
+    over ``both`` decides."""
+    ways = [(max(cycles, both), load) for cycles, load in zip(alone, loads, strict=True)]
+    if min(alone) < both < max(alone):
+        share = (both - alone[1]) / (alone[0] - alone[1])
+        ways.append((both, {u: share * w + (1 - share) * loads[1][u] for u, w in loads[0].items()}))
+    return ways
 
 
 def sums_decide(node: Compute, graph: Graph, tile: tuple[int, int]) -> bool:
@@ -186,28 +186,32 @@ def sums_decide(node: Compute, graph: Graph, tile: tuple[int, int]) -> bool:
     return max(beats(g, *tile), min(alone)) == by_sums(g, *tile)
 
 
-def _loads(
-    node: Compute, graph: Graph, machine: Machine, shape: ProductShape, side: int, share: Fraction, whole: bool
-) -> Work:
-    """Cycles of the weight ports, and of the external one, when operand ``side`` is in the planes."""
-    size = graph.types[node.operands[side].value].dtype.size
-    found = {
-        "weights": Fraction(shape.batch * shape.depth * shape.columns * size, machine.weights.bytes_per_cycle) * share
-    }
-    if machine.external.all_weights and whole:
-        found["external"] = _fetched(node, graph, machine) * share
+def _loads(node: Compute, graph: Graph, machine: Machine, box: Box | None, loaded: Collection[int]) -> list[Work]:
+    """By side that is stationary the cycles of the weight ports, and of the external one; ``loaded``: sides that are in the
+    planes already."""
+    share = min(inside_share(o, graph, node.loops) for o in node.operands[:2])
+    found: list[Work] = []
+    for side, operand in enumerate(node.operands[:2]):
+        batch, _, columns, depth = product_shape(node, side, box)
+        size = batch * depth * columns * graph.types[operand.value].dtype.size
+        taken = side not in loaded and (box is None or share == 1)
+        found.append({"weights": Fraction(size, machine.weights.bytes_per_cycle) * share if taken else Fraction(0)})
+        if machine.external.all_weights and box is None:
+            found[-1]["external"] = _fetched(node, graph, machine) * share
     return found
 
 
 def _fetched(node: Compute, graph: Graph, machine: Machine) -> Fraction:
     """Cycles of the external port for a constant factor that planes take from there only; charged to its first reader."""
-    found = Fraction(0)
-    for o in node.operands[:2]:
-        if o.value not in graph.constants or o.fill is not None:
-            continue
-        readers = (n for n in graph.nodes if isinstance(n, Compute) and any(p.value == o.value for p in n.operands))
-        mixed = any(sum(1 for c in column if c) > 1 for column in zip(*o.access.matrix, strict=True))
-        whole = read_box(o, graph, node.loops, node.loops) == graph.types[o.value].shape and not mixed
-        if whole and next(readers) is node:
-            found += Fraction(graph.types[o.value].bytes, machine.external.bytes_per_cycle)
-    return found
+    sizes = [graph.types[o.value].bytes for o in node.operands[:2] if _is_first_reader(node, o, graph)]
+    return Fraction(sum(sizes), machine.external.bytes_per_cycle)
+
+
+def _is_first_reader(node: Compute, o: Operand, graph: Graph) -> bool:
+    """Whether a node is the first that reads a constant, and reads all of it."""
+    if o.value not in graph.constants or o.fill is not None or not unmixed(o):
+        return False
+    if read_box(o, graph, node.loops, node.loops) != graph.types[o.value].shape:
+        return False
+    readers = (n for n in graph.nodes if isinstance(n, Compute) and any(p.value == o.value for p in n.operands))
+    return next(readers) is node

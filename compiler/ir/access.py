@@ -54,5 +54,10 @@ class Access:
         moved = [i for i, c in enumerate(self.matrix[j]) if c]
         return moved[0] if len(moved) == 1 and self.matrix[j][moved[0]] == 1 and not self.offset[j] else -1
 
+    def guarded(self, shape: tuple[int, ...], extents: tuple[int, ...]) -> list[int]:
+        """Coordinates that leave ``shape`` for some point of non-empty loops of the given extents."""
+        ranges = [self.range(j, extents) for j in range(len(shape))]
+        return [j for j, ((low, high), n) in enumerate(zip(ranges, shape, strict=True)) if low < 0 or high >= n]
+
     def stays_inside(self, shape: tuple[int, ...], extents: tuple[int, ...]) -> bool:
-        return all(self.range(j, extents)[0] >= 0 and self.range(j, extents)[1] < n for j, n in enumerate(shape))
+        return not self.guarded(shape, extents)
