@@ -184,11 +184,22 @@ def _bind(
     if given is None:
         scope[value.name] = lowering.b.input(value.name, kind)
         return
+    given = _converted(given, kind)
     if TensorType(DType.of(given.dtype), given.shape) != kind:
         raise ModelError(
             f"The constant for {value.name!r} is {given.dtype}{list(given.shape)}, but the input is {kind}."
         )
     scope[value.name] = lowering.b.constant(given)
+
+
+def _converted(given: Array, kind: TensorType) -> Array:
+    """The constant in the input's type, where nothing but the rounding of floats is lost; one number in a shape of ones."""
+    array = given.reshape(kind.shape) if given.size == 1 == kind.elements else given
+    with np.errstate(over="ignore", invalid="ignore"):
+        made = array.astype(kind.dtype.numpy)
+    floats = given.dtype.kind == made.dtype.kind == "f"
+    whole = given.dtype.kind in "iub" and np.array_equal(made, array)
+    return made if floats or whole else given
 
 
 def _outputs(proto: ModelProto, lowering: Lowering, scope: Mapping[str, str | None]) -> dict[str, str]:
