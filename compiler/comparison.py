@@ -1,4 +1,4 @@
-"""One model on several processors and at several precisions, side by side; what does not fit is a row of its own (T7, G10)."""
+"""One model on several processors and at several precisions, side by side; what does not fit is a row of its own."""
 
 from __future__ import annotations
 

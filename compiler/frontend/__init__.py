@@ -1,4 +1,4 @@
-"""From an ONNX model to a graph of primitives (G1)."""
+"""From an ONNX model to a graph of primitives."""
 
 from __future__ import annotations
 
