@@ -18,6 +18,7 @@ from apps.cli.planning import command as planning
 from apps.cli.planning.reading import FileFault
 from apps.cli.recompile import ModelFile, model_of
 from apps.cli.report import priced
+from apps.cli.review import command as reviewing
 from apps.cli.verify import verify
 from apps.pricing.rating import BookError, PriceBookDocument, RatingError, book_from_text
 from apps.pricing.rating.book import FORMAT
@@ -66,6 +67,12 @@ def parser() -> argparse.ArgumentParser:
     for command in (show, both):
         _add_prices(command)
     _add_verify(commands)
+
+    change = commands.add_parser(
+        "review", help="compare every model that a branch changes, for its review", description=reviewing.ABOUT
+    )
+    reviewing.add_options(change)
+    change.set_defaults(run=lambda options: reviewing.review(options, _book))
 
     measure = commands.add_parser(
         "measure", help="measure a model on this machine and write a dated file", description=measuring.ABOUT

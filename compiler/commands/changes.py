@@ -27,6 +27,8 @@ def verdict(found: Difference) -> str:
         return f"Over budget: {'; '.join(found.over)}."
     if found.reasons[0] != found.reasons[1]:
         return "The cost is exact now." if not found.reasons[1] else f"The cost is a bound now: {found.reasons[1]}."
+    if found.new:
+        return f"New: {', '.join(f'{f.title} {number(f.after)} {f.unit}'.rstrip() for f in found.figures[:4])}."
     said = [f"{f.title} {_change(f)}" for f in found.figures if f.changed and not f.key.startswith(PRICE)]
     said += _prices([f for f in found.figures if f.changed and f.key.startswith(PRICE)])
     return f"Changed: {', '.join(said)}." if said else "The cost is the same; operations share it differently."

@@ -24,6 +24,7 @@ ABOUT = (
     "Exit status 1 when the new model is over budget, 2 when the two cannot be compared."
 )
 
+BOOK = "download one under Prices and give it to takt diff with --book, or to takt review as book = in takt.toml"
 Prices = Callable[[Program, Program], Sequence[Figure]]
 
 
@@ -45,7 +46,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace, prices: Prices | None = None) -> int:
     """0: within budget, or none is given; 1: over budget. ``ModelError`` for what cannot be compared."""
-    budget = None if chosen.budget is None else _budget(chosen.budget)
+    budget = None if chosen.budget is None else budget_of(chosen.budget, priced=prices is not None)
     machine = options.processor(chosen.target)  # read here, it is found for a program that was compiled for it
     given = [_given(path) for path in (chosen.old, chosen.new)]
     target = None
@@ -65,12 +66,16 @@ def run(chosen: argparse.Namespace, prices: Prices | None = None) -> int:
     return OVER if found.over else SAME
 
 
-def _budget(path: str) -> Budget:
+def budget_of(path: str, *, priced: bool) -> Budget:
+    """The budget in a file. ``ModelError`` when it limits a price and there is no price book (``priced``)."""
     text = files.read_text(path, "--budget", "a TOML file that says what the new model may cost at most")
     try:
-        return read_budget(text)
+        found = read_budget(text)
+        if found.prices and not priced:
+            raise ModelError(f"it limits {found.prices[0]}, which needs a price book; {BOOK}, or leave the limit out")
     except ModelError as error:
         raise ModelError(f"--budget {path}: {error}") from error
+    return found
 
 
 def _given(path: str) -> bytes:
