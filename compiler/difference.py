@@ -271,7 +271,7 @@ def percent(share: Fraction | None) -> str:
     if share and not tenths:
         return "+<0.1 %" if share > 0 else "-<0.1 %"
     sign = "-" if tenths < 0 else "+"
-    return f"{sign}{abs(tenths) // 10}.{abs(tenths) % 10} %"
+    return f"{sign}{abs(tenths) // 10:,}.{abs(tenths) % 10} %"
 
 
 def number(value: Value) -> str:

@@ -182,7 +182,7 @@ def accuracy(found: dict[str, Any]) -> list[str]:
 
 def inspection(data: dict[str, Any]) -> list[str]:
     lines = [
-        f"{data['name'] or 'model'}: {data['parameters']} parameters, {sum(data['operators'].values())} operations"
+        f"{data['name'] or 'model'}: {data['parameters']:,} parameters, {sum(data['operators'].values()):,} operations"
     ]
     for kind in ("inputs", "outputs"):
         lines += [f"  {kind[:-1]} {v['name']}: {v['dtype']}{_shape(v['shape'])}" for v in data[kind]]
@@ -199,10 +199,13 @@ def _shape(dims: list[int | str] | None) -> str:
 
 
 def counters(c: Counters) -> list[str]:
-    lines = []
-    for name, value in c.to_json().items():
-        lines.append(f"{name}: {', '.join(f'{k} {v}' for k, v in value.items()) if isinstance(value, dict) else value}")
-    return lines
+    return [f"{name}: {_counted(value)}" for name, value in c.to_json().items()]
+
+
+def _counted(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_counted(one)}" for name, one in value.items())
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
 def execution(c: Counters, promised: Counters, outputs: dict[str, Any]) -> dict[str, Any]:
@@ -222,7 +225,7 @@ def kept(c: Counters, promised: Counters) -> list[str]:
         return [f"counters equal the program's resources: {'yes' if c == promised else 'no'}"]
     return [
         f"bound: {promised.reason}",
-        f"executed {c.cycles} of at most {promised.cycles} cycles, {c.operations} of at most {promised.operations} operations",
+        f"executed {c.cycles:,} of at most {promised.cycles:,} cycles, {c.operations:,} of at most {promised.operations:,} operations",
         f"no counter exceeds the program's resources: {'yes' if c.within(promised) else 'no'}",
     ]
 
