@@ -225,7 +225,10 @@ def kept(c: Counters, promised: Counters) -> list[str]:
         return [f"counters equal the program's resources: {'yes' if c == promised else 'no'}"]
     return [
         f"bound: {promised.reason}",
-        f"executed {c.cycles:,} of at most {promised.cycles:,} cycles, {c.operations:,} of at most {promised.operations:,} operations",
+        (
+            f"executed {c.cycles:,} of at most {promised.cycles:,} cycles, "
+            f"{c.operations:,} of at most {promised.operations:,} operations"
+        ),
         f"no counter exceeds the program's resources: {'yes' if c.within(promised) else 'no'}",
     ]
 

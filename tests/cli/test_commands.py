@@ -163,7 +163,9 @@ def test_on_a_terminal_progress_leaves_no_trace(place: Path) -> None:
 @pytest.mark.parametrize("value", ["16000", "[16000]"])
 def test_a_constant_chooses_the_branch(value: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert takt(["report", "branch.onnx"]) == 2
-    capsys.readouterr()
+    assert "If 'rate' chooses the branch and is always the same, give its value, such as --constant rate=1." in (
+        capsys.readouterr().err
+    )
     np.save("scale.npy", np.ones(1, np.float64))
     for scale in ("0.5", "scale.npy"):
         assert (
