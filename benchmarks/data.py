@@ -1,7 +1,7 @@
 """Fetches the public data that benchmarks read: `python -m benchmarks.data [NAME ...]` fetches all, or some.
 
-Data in `../shared/data` beside the checkout are read there; others are downloaded once, into `var/data`. Both are held to the SHA-256
-in `benchmarks/data.toml`, so every machine measures the same.
+Data in `../shared/data` beside the checkout are read there; others are downloaded once, into `var/data`. Both are held to the
+digests in `benchmarks/data.toml`, so every machine measures the same.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def branch() -> onnx.ModelProto:
         helper.make_node("If", ["same"], ["y"], then_branch=graphs[0], else_branch=graphs[1]),
     ]
     graph = helper.make_graph(nodes, "branch", [x, rate, scale], [y], [limit])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
 
 @pytest.mark.parametrize("words", [("python",), *_commands(parser())], ids=" ".join)
@@ -175,6 +175,12 @@ def test_a_constant_chooses_the_branch(value: str, place: Path, capsys: pytest.C
         assert [p["shape"] for p in json.loads(capsys.readouterr().out)["ports"]] == [[1, 4], [1, 4]]
     assert takt(["report", "branch.onnx", "--constant", "rate=8000", "--constant", "scale=1", "--json"]) == 0
     assert [p["shape"] for p in json.loads(capsys.readouterr().out)["ports"]] == [[1, 4], [1, 8]]
+
+
+def test_a_model_whose_input_chooses_a_branch_is_measured(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["measure", "branch.onnx", "--seconds", "1", "--constant", "rate=16000"]
+    assert takt([*arguments, "--constant", "scale=[0.5]"]) == 0
+    assert "branch.onnx on " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

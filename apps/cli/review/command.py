@@ -11,7 +11,7 @@ from pathlib import Path
 
 from apps.cli.review.comment import GITHUB_MOST, CommentFault, comment_write, forge_of
 from apps.cli.review.models import FAILED, UNCHANGED, Limits, Reviewed, markdown, reviewed
-from apps.cli.review.repository import repository_open
+from apps.cli.review.repository import Repository, repository_open
 from apps.cli.review.settings import Model, settings_read
 from apps.pricing.rating import PriceBookDocument
 from compiler import targets
@@ -19,6 +19,7 @@ from compiler.commands import files
 from compiler.commands.diff import budget_of
 from compiler.commands.options import add_progress
 from compiler.commands.progress import shown
+from compiler.driver import Stage
 
 WITHIN, OVER, PARTLY = 0, 1, 2
 SETTINGS = "takt.toml"
@@ -43,15 +44,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
 def review(options: argparse.Namespace, book_read: BookReader, environment: Mapping[str, str] = os.environ) -> int:
     """Compare the models, print the verdicts and write the comment. Raises ModelError and FileFault."""
     with repository_open(options.base, Path.cwd()) as repository, shown(options.progress) as on_stage:
-        path = Path(options.settings) if options.settings is not None else repository.root / SETTINGS
-        is_stated = options.settings is not None or path.is_file()
-        entries = settings_read(path.resolve()) if is_stated else [Model()]
-        limits = [_limits(entry, book_read) for entry in entries]  # all are read before a model is compiled
-        rows: list[Reviewed] = []
-        for entry, limit in zip(entries, limits, strict=True):
-            named = [*entry.files, *([str(path.resolve())] if is_stated else [])]
-            is_fixed = all(repository.is_same_file(one) for one in named)
-            rows += reviewed(repository, entry, limit, on_stage, is_fixed=is_fixed)
+        rows = _rows(repository, options.settings, book_read, on_stage)
     text = markdown(rows, most=GITHUB_MOST)
     if options.output is not None:
         files.write(options.output, text.encode(), "--output")
@@ -61,6 +54,20 @@ def review(options: argparse.Namespace, book_read: BookReader, environment: Mapp
     if any(row.state == FAILED for row in rows):
         return PARTLY
     return OVER if any(row.is_over for row in rows) else WITHIN
+
+
+def _rows(repository: Repository, stated: str | None, book_read: BookReader, on_stage: Stage) -> list[Reviewed]:
+    """Return the verdict on each model. All settings are read before a model is compiled."""
+    path = (repository.root / SETTINGS if stated is None else Path(stated)).resolve()
+    is_there = stated is not None or path.is_file()
+    entries = settings_read(path) if is_there else [Model()]
+    limits = [_limits(entry, book_read) for entry in entries]
+    rows: list[Reviewed] = []
+    for entry, limit in zip(entries, limits, strict=True):
+        named = [*entry.files, *([str(path)] if is_there else [])]
+        is_fixed = all(map(repository.is_same_file, named))
+        rows += reviewed(repository, entry, limit, on_stage, is_fixed=is_fixed)
+    return rows
 
 
 def _limits(entry: Model, book_read: BookReader) -> Limits:
