@@ -1,4 +1,4 @@
-"""The computation graph: immutable values and primitives (G1, E1).
+"""The computation graph: immutable values and primitives.
 
 Everything that computes point by point is one primitive, ``Compute``: an iteration domain (parallel loops, then reduction
 loops), operands read through bounded affine accesses, a scalar expression per point, an optional reducer over the

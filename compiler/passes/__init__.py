@@ -16,6 +16,7 @@ from compiler.passes.folds import folds
 from compiler.passes.fuse import fuse
 from compiler.passes.gates import gates
 from compiler.passes.gathers import behind_gathers
+from compiler.passes.joins import behind_parts
 from compiler.passes.known import known_places
 from compiler.passes.literals import literals
 from compiler.passes.multiply_add import multiply_add
@@ -24,6 +25,8 @@ from compiler.passes.parts import parts
 from compiler.passes.reach import reach
 from compiler.passes.repeats import repeats
 from compiler.passes.rescale import rescale
+from compiler.passes.scaled_sums import scaled_sums
+from compiler.passes.shuffles import shuffles
 from compiler.passes.sink import sink
 from compiler.passes.split import split_reductions
 from compiler.passes.views import fold_views
@@ -35,6 +38,7 @@ __all__ = [
     "again",
     "ahead",
     "behind_gathers",
+    "behind_parts",
     "by_groups",
     "combine",
     "dead_code",
@@ -54,7 +58,9 @@ __all__ = [
     "reach",
     "repeats",
     "rescale",
+    "scaled_sums",
     "shape_for_units",
+    "shuffles",
     "sink",
     "split_reductions",
     "windows",
@@ -78,9 +84,11 @@ def optimise(
         fold_views,
         merge_equal,
         literals,
+        behind_parts,
         fuse,
         behind_gathers,
         sink,
+        shuffles,
         fuse,
         one_hots,
         factors,
@@ -101,7 +109,7 @@ def optimise(
 
 def shape_for_units(graph: Graph) -> Graph:
     """The graph in the form that the processor's units do best, after its precision is chosen; the same values."""
-    return by_groups(folds(parts(ahead(multiply_add(windows(graph))))))
+    return by_groups(folds(parts(ahead(multiply_add(windows(scaled_sums(graph)))))))
 
 
 def _trusted(graph: Graph) -> Graph:

@@ -1,4 +1,4 @@
-"""Bring your own processor (T7): micro-programs for every instruction, measured cycles beside predicted ones, and the figure
+"""Bring your own processor: micro-programs for every instruction, measured cycles beside predicted ones, and the figure
 of the processor's file that explains a difference."""
 
 from compiler.probing.check import Finding, Verdict, check

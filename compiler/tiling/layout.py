@@ -125,7 +125,9 @@ class _Pass:
         if name not in self.out.places:
             part = self.chooser.readers.leading(node)
             order = self.out.orders.get(part) or dense_order(self.out.places[part])
-            if name in self.reshaped and self.graph.types[node.parts[0]].shape[node.axis] == 1:
+            if all(
+                self.graph.types[p].shape[node.axis] == 1 for p in node.parts
+            ):  # where the axis lies is free in a part
                 order = _beside(order, node.axis)
             self._own(name, order)
         self.out.leads.setdefault(name, max(self.out.leads.get(part, 0) for part in node.parts))

@@ -45,7 +45,7 @@ def test_report_of_a_model_and_of_its_program_agree(model, program, capsys):
 def test_the_text_report_ends_with_the_totals(program, capsys):
     assert main(["report", program]) == 0
     totals = compiler.report(compiler.Program.from_bytes(Path(program).read_bytes()))["totals"]
-    assert str(totals["operations"]) in capsys.readouterr().out.splitlines()[-1]
+    assert f"{totals['operations']:,}" in capsys.readouterr().out.splitlines()[-1]
 
 
 def test_simulate_says_that_counters_are_equal(program, capsys):

@@ -84,7 +84,7 @@ def test_a_file_serves_compile_report_and_simulate(model, tmp_path, capsys):
     program = str(tmp_path / "tiny.bin")
     assert main(["compile", model, "-o", program, "--target", str(PEBBLE)]) == 0
     assert main(["report", model, "--target", str(PEBBLE)]) == 0
-    assert "for pebble" in capsys.readouterr().out
+    assert "on pebble in" in capsys.readouterr().out
     assert main(["simulate", program]) == 0
     assert "counters equal the program's resources: yes" in capsys.readouterr().out
 
