@@ -127,6 +127,10 @@ class Access:
         order = tuple(dims)
         return Access(tuple(self.offset[j] for j in order), tuple(self.matrix[j] for j in order))
 
+    def stacked(self, other: Access) -> Access:
+        """Its coordinates, then those of another access over the same loops."""
+        return Access(self.offset + other.offset, self.matrix + other.matrix)
+
     def shifted(self, loop: int, start: int, step: int = 1) -> Access:
         """As a loop that begins at ``start`` and then goes ``step`` at a time reads it."""
         offset = tuple(o + row[loop] * start for o, row in zip(self.offset, self.matrix, strict=True))

@@ -125,7 +125,6 @@ def _flattened(node: Compute, moving: int, writer: Rewriter) -> tuple[list[Node]
     before = Reshape(writer.name(f"{node.name}~flat"), name, node.source, operand.value, guard=node.guard)
     over = [*range(node.parallel), None]
     reads = [o.keep(over) for o in node.operands]
-    outer = operand.access.project(range(first)).keep(over)
-    line = tuple(int(i == node.parallel) for i in range(node.parallel + 1))
-    reads[moving] = Operand(name, Access((*outer.offset, 0), (*outer.matrix, line)))
+    line = Access.of_loops([node.parallel], node.parallel + 1)
+    reads[moving] = Operand(name, operand.access.project(range(first)).keep(over).stacked(line))
     return [before], replace(node, loops=(*node.shape, node.reduction), operands=tuple(reads))
