@@ -68,15 +68,15 @@ class Access:
         moved = self.loops(j)
         return moved[0] if len(moved) == 1 and self.matrix[j][moved[0]] == 1 and not self.offset[j] else None
 
-    def walks(self, j: int, extents: Sequence[int], shape: Sequence[int]) -> int | None:
-        """The loop that walks dimension j and moves no other coordinate; None where there is none."""
-        loop = self.plain(j)
-        return loop if loop is not None and extents[loop] == shape[j] and self.dims(loop) == (j,) else None
+    def along(self, i: int) -> int | None:
+        """The dimension whose coordinate loop i is, if it moves no other; else None."""
+        moved = self.dims(i)
+        return moved[0] if len(moved) == 1 and self.plain(moved[0]) == i else None
 
     def walked(self, i: int, extents: Sequence[int], shape: Sequence[int]) -> int | None:
         """The dimension that loop i walks, the only one that it moves; None where there is none."""
-        moved = self.dims(i)
-        return moved[0] if len(moved) == 1 and self.walks(moved[0], extents, shape) == i else None
+        j = self.along(i)
+        return j if j is not None and extents[i] == shape[j] else None
 
     def is_permutation(self, extents: Sequence[int], shape: Sequence[int]) -> bool:
         """Whether it reads each element exactly once, each dimension by one loop, forwards or backwards. Loops and

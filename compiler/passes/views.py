@@ -32,10 +32,9 @@ def _direct(node: Node, graph: Graph, made: dict[str, Node]) -> Node:
         return replace(node, operands=tuple(through(o) for o in node.operands))
     if isinstance(node, View):
         return replace(node, operand=through(node.operand))
-    if isinstance(node, Gather):
-        return replace(node, indices=tuple(i and through(i) for i in node.indices))
-    if isinstance(node, Scatter):
-        return replace(node, indices=tuple(i and through(i) for i in node.indices), update=through(node.update))
+    if isinstance(node, Gather | Scatter):
+        node = replace(node, indices=tuple(i and through(i) for i in node.indices))
+        return replace(node, update=through(node.update)) if isinstance(node, Scatter) else node
     before = made.get(node.input) if isinstance(node, Reshape) else None
     return replace(node, input=before.input) if isinstance(before, Reshape) and isinstance(node, Reshape) else node
 
