@@ -116,7 +116,7 @@ def _arranged(walk: Walk, strides: list[int], places: Sequence[pl.Place], tiler:
 
 def _same_weights(walk: Walk, stationary: int) -> int:
     """The loop of the blocks, where they all hold the same weights; -1: they do not."""
-    if walk.block < 0 or walk.node.operands[stationary].access.moved_by(walk.block):
+    if walk.block < 0 or walk.node.operands[stationary].access.dims(walk.block):
         return -1
     return walk.block
 

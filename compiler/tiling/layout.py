@@ -172,7 +172,6 @@ class _Pass:
         """What a scatter does not write over is written by the copy of its data."""
         return (name, self._base(name)) if name in self.scattered else (name,)
 
-
     def _base(self, name: str) -> str:
         """The name of the data that a scatter writes over."""
         return self.out.bases.setdefault(name, fresh(f"{name}~base", self.graph.types))
