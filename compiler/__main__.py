@@ -1,4 +1,4 @@
-"""The command ``python -m compiler``: inspect, compile, report, disassemble, simulate, diff, targets, completion.
+"""The command ``python -m compiler``: inspect, compile, print, report, disassemble, simulate, diff, targets, completion.
 
 Errors are one line on standard error and exit status 1 (of diff and of targets check 2: there 1 is an answer). A command line
 that is wrong in itself, such as an option's value, is status 2.
@@ -16,7 +16,7 @@ from typing import Any
 
 import compiler
 from compiler.bundle import read_programs
-from compiler.commands import completion, diff, examples, files, listing, options, processors, programs
+from compiler.commands import completion, diff, examples, files, listing, options, printing, processors, programs
 from compiler.commands.guard import Parser, WrongOption, guarded
 from compiler.errors import ModelError
 
@@ -55,6 +55,9 @@ def parser() -> argparse.ArgumentParser:
     build.add_argument("-o", "--output", required=True, help="file for the program")
     _choices(build)
     examples.add_options(build, writes=True)
+    written = add("print", printing.run, printing.ABOUT)
+    written.add_argument("model", help=MODEL)
+    printing.add_options(written)
     show = add("report", _report, "The cost of a model or of a compiled program, operation by operation.")
     show.add_argument("file", help="a model (ONNX or text form) or a program")
     _choices(show)
