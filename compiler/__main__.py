@@ -42,8 +42,8 @@ def parser() -> argparse.ArgumentParser:
     whole = Parser(prog="python -m compiler", description="Compile ONNX models to programs of known cost.")
     commands = whole.add_subparsers(required=True, metavar="command")
 
-    def add(name: str, run: Any, text: str) -> argparse.ArgumentParser:
-        command = commands.add_parser(name, help=text, description=text)
+    def add(name: str, run: Any, text: str, *aliases: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=text, description=text, aliases=aliases)
         command.add_argument("--json", action="store_true", help="print data instead of text")
         command.set_defaults(run=run)
         return command
@@ -74,7 +74,10 @@ def parser() -> argparse.ArgumentParser:
     diff.add_options(both)
     both.set_defaults(run=diff.run, json=False, failed=diff.UNUSABLE)
     listed = add(
-        "targets", processors.run_list, "The processors that programs can be compiled for; check or compare them."
+        "targets",
+        processors.run_list,
+        "The processors that programs can be compiled for; describe, check or compare them.",
+        "target",
     )
     processors.add_commands(listed, required=False)
     completion.add_command(commands, parser, "python -m compiler")

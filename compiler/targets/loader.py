@@ -287,8 +287,8 @@ def _link(r: _Reader, name: str) -> LinkUnit:
 
 
 def _energy(r: _Reader) -> Mapping[str, int]:
-    wanted = [name for name in ENERGY if name != "external_byte" or r.has("external")]
-    return MappingProxyType({"external_byte": 0} | {name: r.number("energy", name, 0) for name in wanted})
+    unused = {} if r.has("external") else {"external_byte": 0}  # may be left out where there is no such memory
+    return MappingProxyType({name: r.number("energy", name, 0, unused.get(name)) for name in ENERGY})
 
 
 def _machine(r: _Reader) -> dict[str, Any]:

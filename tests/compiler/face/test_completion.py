@@ -35,7 +35,7 @@ def completed(program, line, capsys):
     ("program", "line", "offered"),
     [
         ("python -m compiler", "re", ["report"]),
-        ("python -m compiler", "targets ", ["list", "check", "compare"]),
+        ("python -m compiler", "targets ", ["list", "new", "check", "compare"]),
         ("python -m compiler", "diff a b --format ", ["text", "markdown", "json"]),
         ("python -m compiler", "compile --pre", ["--precision"]),
         ("python -m compiler", "compile --target l", ["lpu", "lpu2"]),
