@@ -41,7 +41,7 @@ def completed(program, line, capsys):
         ("python -m compiler", "compile --target l", ["lpu", "lpu2"]),
         ("python -m compiler", "report mod", []),  # the shell's own: files
         ("takt", "ver", ["verify"]),
-        ("takt", "target ", ["list", "check", "compare"]),
+        ("takt", "target ", ["list", "new", "check", "compare"]),
         ("takt", "target compare --precision ", ["float32", "float16", "int8"]),
         ("takt", "completion ", list(SHELLS)),
         ("takt", "report --book ", []),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from compiler.probing.costly import advice
 from compiler.probing.layers import NAMES, SIZES, feeds, layer
 from compiler.targets.loader import MOST
 
+SAMPLES = Path(__file__).parents[3] / "samples"
 TEMPLATE = targets.template("chip")
 
 
@@ -139,3 +141,13 @@ def test_passes_of_the_template_are_operators_and_no_figure_is_at_its_limit() ->
     target = targets.parse(TEMPLATE)
     assert set(target.passes) <= set(SCALAR)
     assert max(target.passes.values()) < MOST["passes"]
+
+
+def test_the_guides_processor_compiles_the_samples_within_one_and_a_half_times_their_bounds() -> None:
+    """Heron of docs/how-to/describe-a-processor.md, written as the guide says."""
+    text = without(TEMPLATE, "external", "control").replace("4_194_304", "2_097_152")
+    heron = targets.parse(text.replace('f32 = { value = [32, 32], source = "chosen" } # float32 programs\n', ""))
+    assert set(heron.matrix.tiles) == {"i8", "u8", "f16"}
+    for name, dims in (("digits-small", None), ("digits-large", None), ("digits-batch", {"batch": 8})):
+        program = compiler.compile(compiler.load(f"{SAMPLES}/{name}.onnx", dims), heron, "int8")
+        assert 1 <= float(program.bounds["latency"]["ratio"]) <= 1.5, name
