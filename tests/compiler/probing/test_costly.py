@@ -36,7 +36,7 @@ def without(text: str, *tables: str) -> str:
 
 
 @pytest.fixture
-def only(monkeypatch: pytest.MonkeyPatch):
+def only(monkeypatch):
     """Tries one layer in one precision."""
 
     def choose(name: str, precision: str) -> None:
@@ -62,7 +62,7 @@ def test_a_file_may_leave_out_any_unit_of_the_template_that_is_optional() -> Non
 
 
 @pytest.mark.parametrize(("missing", "kept"), [("u8", "i8"), ("i8", "u8")])
-def test_bytes_of_one_sign_alone_are_warned_of_with_how_much_slower_they_are(missing, kept, only) -> None:
+def test_bytes_of_one_sign_alone_are_warned_of_with_how_much_slower_they_are(missing, kept, only):
     only("dense layers", "int8")
     target = changed((f'{missing} = {{ value = [64, 64], source = "chosen" }}\n', ""))
     (warning,) = advice(target)
@@ -106,13 +106,13 @@ def test_bytes_of_one_sign_alone_are_warned_of_with_how_much_slower_they_are(mis
         ),
     ],
 )
-def test_a_costly_figure_is_named_with_the_layer_that_shows_it(name, precision, change, says, only) -> None:
+def test_a_costly_figure_is_named_with_the_layer_that_shows_it(name, precision, change, says, only):
     only(name, precision)
     found = advice(changed(change))
     assert [re.search(says, text) is not None for text in found] == ([True] if says else [])
 
 
-def test_ports_that_starve_the_vector_unit_are_told_with_the_number_that_suffices(only) -> None:
+def test_ports_that_starve_the_vector_unit_are_told_with_the_number_that_suffices(only):
     only("softmax", "float32")
     slow = ("bytes_per_cycle = { value = 32", "bytes_per_cycle = { value = 256")
     few = re.sub(r"(\[vector\.ports\]\n)a = \{ value = 4(.*\n)", r"\1a = { value = 1\2", TEMPLATE)
@@ -122,7 +122,7 @@ def test_ports_that_starve_the_vector_unit_are_told_with_the_number_that_suffice
     assert "vector.ports.a = 4" in warning
 
 
-def test_a_processor_without_a_unit_that_layers_need_is_told_which_layers_those_are(monkeypatch) -> None:
+def test_a_processor_without_a_unit_that_layers_need_is_told_which_layers_those_are(monkeypatch):
     monkeypatch.setattr(costly, "PRECISIONS", ("float32",))
     (warning,) = [text for text in advice(targets.parse(without(TEMPLATE, "vector"))) if "cannot be compiled" in text]
     assert "softmax" in warning
