@@ -82,38 +82,56 @@ def run_new(options: argparse.Namespace) -> int:
 
 def run_check(options: argparse.Namespace) -> int:
     """0: the file is sound and nothing measured contradicts it; 1: an instruction is off; 2: it cannot be checked."""
-    try:
-        target = targets.resolve(options.target)
-    except ModelError as error:
-        faults = [fault.message for fault in error.problems]
-        if faults:
-            _print(options, {"faults": faults}, faults)
-        raise ModelError(error.message) from None  # without a hint at --target, which this command does not take
+    target = _sound(options)
     programs = probing.micro_programs(target)
     data: dict[str, Any] = listing.target(target) | {"figures": len(target.figures), "programs": len(programs)}
     lines = summary(target, len(programs))
     if options.emit_programs is not None:
         _emit(options.emit_programs, programs)
         lines.append(f"wrote {len(programs)} programs and trace.csv to {options.emit_programs}")
-    if options.trace is None:
-        data["warnings"] = probing.advice(target) if options.emit_programs is None else []
-        return _print(options, data, lines + [f"warning: {text}" for text in data["warnings"]])
+    if options.trace is not None:
+        return _compare_trace(options, target, programs, data, lines)
+    data["warnings"] = probing.advice(target) if options.emit_programs is None else []
+    return _print(options, data, lines + [f"warning: {text}" for text in data["warnings"]])
+
+
+def _sound(options: argparse.Namespace) -> Target:
+    """The processor; ``ModelError`` after its faults are printed, where there are several."""
+    try:
+        return targets.resolve(options.target)
+    except ModelError as error:
+        faults = [fault.message for fault in error.problems]
+        if faults:
+            _print(options, {"faults": faults}, faults)
+        raise ModelError(error.message) from None  # without a hint at --target, which this command does not take
+
+
+def _compare_trace(
+    options: argparse.Namespace,
+    target: Target,
+    programs: list[probing.MicroProgram],
+    data: dict[str, Any],
+    lines: list[str],
+) -> int:
     what = "the trace.csv that --emit-programs writes"
     files.read(options.trace, "--trace", what)
     verdicts = probing.check(target, programs, probing.read_trace(options.trace))
-    if not any(v.measured for v in verdicts):
+    measured, rows = (sum(getattr(v, field) for v in verdicts) for field in ("measured", "rows"))
+    if not measured:
         raise ModelError(
             f"--trace {options.trace}: nothing was measured, as no row has cycles; fill in that column of {what}"
         )
-    off = [v for v in verdicts if not v.ok]
-    for verdict in verdicts:
-        lines += words(verdict)
-    measured, rows = (sum(getattr(v, field) for v in verdicts) for field in ("measured", "rows"))
-    result = f"off: {', '.join(v.instruction for v in off)}" if off else "nothing is off"
-    silent = ", ".join(v.instruction for v in verdicts if not v.measured)
-    lines.append(f"{measured} of {rows} rows measured; {result}{f'; not measured: {silent}' if silent else ''}")
+    off = [v.instruction for v in verdicts if not v.ok]
+    found = [line for verdict in verdicts for line in words(verdict)]
+    lines = [*lines, *found, f"{measured} of {rows} rows measured; {_result(verdicts, off)}"]
     _print(options, data | {"verdicts": [v.to_json() for v in verdicts], "ok": not off}, lines)
     return OFF if off else RIGHT
+
+
+def _result(verdicts: list[probing.Verdict], off: list[str]) -> str:
+    silent = [v.instruction for v in verdicts if not v.measured]
+    left = f"; not measured: {', '.join(silent)}" if silent else ""
+    return (f"off: {', '.join(off)}" if off else "nothing is off") + left
 
 
 def summary(target: Target, programs: int) -> list[str]:

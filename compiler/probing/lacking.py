@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations
+from operator import sub
 
 from compiler.isa.geometry import touches
 from compiler.isa.instruction import Op
@@ -21,22 +22,33 @@ def lacking(target: Target, rows: Sequence[Measured]) -> list[str]:
 
     None where rows that are off do not tell terms apart: two of them have to differ in a term.
     """
-    wrong = [n for n, row in enumerate(rows) if row.predicted(target) != row.cycles]
-    sizes = [dict(_sizes(target, row)) for row in rows]
+    predicted = [row.predicted(target) for row in rows]
+    latency = [_latency(target, row) for row in rows]
+    cycles = [row.cycles for row in rows]
+    wrong = [n for n, one in enumerate(predicted) if one != cycles[n]]
     found = []
-    for name in sorted(set.intersection(*(set(size) for size in sizes)), key=lambda name: (name.count(" x "), name)):
-        values = [size[name] for size in sizes]
-        if len({values[n] for n in wrong}) < 2:
-            continue
-        added = _factor([row.cycles - row.predicted(target) for row in rows], values, wrong)
-        if added is not None and all(_whole(added, value) == 0 or n in wrong for n, value in enumerate(values)):
+    for name, values in _telling(target, rows, wrong).items():
+        added = _factor(list(map(sub, cycles, predicted)), values, wrong)
+        if added is not None and _given(added, values, predicted) == cycles:
             found.append(f"+ {_times(added)}{name}")
-        limit = _factor([row.cycles - _latency(target, row) for row in rows], values, wrong)
-        if limit is not None and all(
-            _whole(limit, values[n]) + _latency(target, row) <= row.cycles for n, row in enumerate(rows)
-        ):
+        limit = _factor(list(map(sub, cycles, latency)), values, wrong)
+        if limit is not None and _given(limit, values, latency, cycles) == cycles:
             found.append(f"max(..., {_times(limit)}{name})")
     return found
+
+
+def _telling(target: Target, rows: Sequence[Measured], wrong: Sequence[int]) -> dict[str, list[int]]:
+    """By term that all rows have, and of which wrong ones differ, its size in each row; simple terms first."""
+    sizes = [dict(_sizes(target, row)) for row in rows]
+    names = set.intersection(*(set(size) for size in sizes))
+    ordered = sorted(names, key=lambda name: (name.count(" x "), name))
+    return {name: [size[name] for size in sizes] for name in ordered if len({sizes[n][name] for n in wrong}) > 1}
+
+
+def _given(factor: Fraction, values: Sequence[int], start: Sequence[int], least: Sequence[int] = ()) -> list[int]:
+    """The cycles of all rows with one more term behind ``start``, and no fewer than ``least``."""
+    found = [begun + _whole(factor, value) for begun, value in zip(start, values, strict=True)]
+    return list(map(max, found, least)) if least else found
 
 
 def _factor(cycles: Sequence[int], values: Sequence[int], wrong: Sequence[int]) -> Fraction | None:
