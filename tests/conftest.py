@@ -36,8 +36,8 @@ from tests import workers
 from tests.cast import Cast, assemble, signed_in
 from tests.migrating import migrating_quickly
 
-# How long inputs take to make is a matter of what else the machine does: no test fails for it.
-hypothesis_settings.register_profile("takt", suppress_health_check=[HealthCheck.too_slow])
+# How long inputs or examples take is a matter of what else the machine does: no test fails for it.
+hypothesis_settings.register_profile("takt", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 hypothesis_settings.load_profile("takt")
 
 if TYPE_CHECKING:
