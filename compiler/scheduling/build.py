@@ -15,9 +15,9 @@ from compiler.isa.binary import MemoryMap
 from compiler.isa.instruction import INSTRUCTION_DTYPE
 from compiler.memory.plan import Lifetime, MemoryPlan
 from compiler.memory.plan import plan as plan_memory
-from compiler.passes.epilogue_offload import pressed, shared
+from compiler.passes.epilogue_offload import offload_epilogues, planes_are_busiest
 from compiler.passes.legalise import legalise
-from compiler.passes.row_tiling import in_group, in_strips, strip_of
+from compiler.passes.row_tiling import in_group, strip_of, tile_rows
 from compiler.scheduling import branches, list_scheduling, turns
 from compiler.scheduling.dependences import dependencies
 from compiler.scheduling.modulo import OBJECTIVES
@@ -150,11 +150,11 @@ def tiled(
     on_stage("schedule")
     given = graph
     if extent == external.RESIDENT and not in_turns and not branches.guarded(graph):
-        graph = in_strips(graph, target)
+        graph = tile_rows(graph, target)
     often = objective == FREQUENT and not in_turns and not branches.guarded(graph)
-    seated = often and pressed(graph, target)
+    seated = often and planes_are_busiest(graph, target)
     if often:
-        graph = shared(graph, target)
+        graph = offload_epilogues(graph, target)
     if unused is not None and unused.source is graph and unused.whole:
         return replace(unused, extent=extent, in_turns=in_turns)
     legal = legalise(graph, target)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from compiler import targets
 from compiler.driver import quiet
-from compiler.passes.epilogue_offload import pressed
+from compiler.passes.epilogue_offload import planes_are_busiest
 from compiler.scheduling.build import build, builds
 from compiler.scheduling.planes import Block, Plane
 from compiler.scheduling.seats import Spent, _circle, seats
@@ -97,7 +97,7 @@ def test_seats_that_let_values_live_too_long_are_tried_once(monkeypatch):
 
 def test_a_program_for_the_interval_is_the_same_alone_and_with_others():
     graph, target = products(160, 160, 24), targets.load("lpu")
-    assert pressed(graph, target)
+    assert planes_are_busiest(graph, target)
     (alone,) = builds(graph, target, quiet, objectives=("interval",))
     _, beside, _ = builds(graph, target, quiet, objectives=("latency", "interval", "balanced"))
     assert (alone.interval, alone.start) == (beside.interval, beside.start)
@@ -105,4 +105,4 @@ def test_a_program_for_the_interval_is_the_same_alone_and_with_others():
 
 
 def test_planes_that_wait_for_the_links_are_not_pressed():
-    assert not pressed(products(1600, 24, 1), targets.load("lpu"))
+    assert not planes_are_busiest(products(1600, 24, 1), targets.load("lpu"))
