@@ -18,9 +18,9 @@ from compiler.memory.plan import plan as plan_memory
 from compiler.passes.epilogue_offload import offload_epilogues, planes_are_busiest
 from compiler.passes.legalise import legalise
 from compiler.passes.row_tiling import in_group, strip_of, tile_rows
-from compiler.scheduling import branches, list_scheduling, turns
+from compiler.scheduling import branches, list_scheduling, serialised
 from compiler.scheduling.dependences import dependencies
-from compiler.scheduling.modulo import OBJECTIVES
+from compiler.scheduling.initiation_interval import OBJECTIVES
 from compiler.tiling import external
 from compiler.tiling.lower import lower
 
@@ -110,7 +110,7 @@ def build(
 ) -> Plan:
     """Schedule and place a lowered graph on a target. ``extent``: which constants lie in external memory; ``copies``:
     arenas at most (0: as many as the target has), fewer are taken where memory is short; ``objective``: what the schedule
-    is to be short in (``repeat.OBJECTIVES``); ``in_turns``: one operation after the other."""
+    is to be short in (``initiation_interval.OBJECTIVES``); ``in_turns``: one operation after the other."""
     return builds(graph, target, on_stage, extent, copies, (objective,), in_turns=in_turns)[0]
 
 
@@ -152,13 +152,13 @@ def tiled(
     if extent == external.RESIDENT and not in_turns and not branches.guarded(graph):
         graph = tile_rows(graph, target)
     often = objective == FREQUENT and not in_turns and not branches.guarded(graph)
-    seated = often and planes_are_busiest(graph, target)
+    slotted = often and planes_are_busiest(graph, target)
     if often:
         graph = offload_epilogues(graph, target)
     if unused is not None and unused.source is graph and unused.whole:
         return replace(unused, extent=extent, in_turns=in_turns)
     legal = legalise(graph, target)
-    tiler, names, nodes = lower(legal, target, following=not often, seated=seated)
+    tiler, names, nodes = lower(legal, target, following=not often, slotted=slotted)
     _require_units(tiler.tiles, target, names)
     return Tiled(given, legal, tiler, names, nodes, extent, in_turns, whole=graph is given)
 
@@ -171,7 +171,7 @@ def plans(
     target = tiler.target
     external.attach(tiler, made.extent)
     if made.in_turns:
-        turns.attach(tiler, nodes)
+        serialised.attach(tiler, nodes)
     data = dependencies(tiler.tiles, tiler.layout.roots, tiler.chains)
 
     def stretch(tiles: list[Tile], data: list[Edges], chains: list[list[Step]]) -> list_scheduling.Attempt:

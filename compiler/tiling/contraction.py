@@ -13,7 +13,7 @@ from compiler.tiling.tiler import Tiler, pieces
 from compiler.tiling.toeplitz import cells
 
 ROWS = (32, 64, 128, 320)  # of one MATMUL: long enough to hide a weight load, short enough for layers to overlap
-SEATED = (8, 16)  # rows beside these where loads are behind other products, which more of them are
+SLOTTED = (8, 16)  # rows beside these where loads are behind other products, which more of them are
 MANY = 32  # chains of one row of pieces that hide each other's loads without
 BESIDE = 2  # part of a load's cycles that it then counts for
 SHORT = 16  # likewise of bands that follow an image which comes in: the fewest that hide their loads
@@ -94,8 +94,8 @@ def _heights(f: Gemm, tiler: Tiler, columns: int) -> list[int]:
     share = -(-f.m // tiler.target.matrix.instances)  # of every plane
     even = share <= EVEN[1] and (share > EVEN[0] or f.shared >= 0)
     short = [SHORT] if f.band and f.node.output in tiler.layout.following else []
-    seated = SEATED if tiler.seated and f.batch * -(-f.n // columns) <= MANY else ()
-    for rows in (*short, *seated, *ROWS, *([-(-share // f.row_step) * f.row_step] if even else [])):
+    slotted = SLOTTED if tiler.slotted and f.batch * -(-f.n // columns) <= MANY else ()
+    for rows in (*short, *slotted, *ROWS, *([-(-share // f.row_step) * f.row_step] if even else [])):
         aligned = max(f.row_step, round(rows / f.row_step) * f.row_step)
         found.add(min(most, aligned))
     if _few(f, tiler):
@@ -121,7 +121,7 @@ def _cuts(f: Gemm, tiler: Tiler, rows: int, columns: int) -> list[Cut]:
         for run in sorted({1, longest}):
             chains = f.batch * n_tiles * share * -(-part // run)
             work = min(run * rows, f.m) / rows
-            chain = work * last + load / BESIDE if tiler.seated else max(load, work * last)
+            chain = work * last + load / BESIDE if tiler.slotted else max(load, work * last)
             if k_tiles > 1:
                 chain += (k_tiles - 2) * max(load, work * middle) + max(rest, work * middle)
             cycles = int(-(-chains // target.matrix.instances) * chain) + load

@@ -29,8 +29,8 @@ class LoopNest:
 
     ``out``: which element of the result a point of the loops makes. ``block``: the loop whose points are diagonal blocks of one
     pass; -1 for none. ``stationary``: the factor that stays in the planes; -1: as the layout says. ``band``: cells that a guard
-    of that factor excludes are off. ``apart``: a loop over columns of which every point is a product of its own. ``places``: of the
-    operands, then of the result, where they are not those of the layout (see ``loop_collapsing``).
+    of that factor excludes are off. ``apart``: a loop over columns of which every point is a product of its own. ``places``: of
+    the operands, then of the result, where they are not those of the layout (see ``loop_collapsing``).
     """
 
     node: Compute
