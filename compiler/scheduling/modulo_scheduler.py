@@ -227,13 +227,13 @@ class ModuloScheduler:
         if start + p.tail[n] > self.limit:
             raise InfeasibleII(start + p.tail[n])
         if self.repeats and (p.ends[n] or p.begins[n]):
-            self._lives(n, start)
+            self._live_ranges(n, start)
         earliest = self.earliest
         for user, lag in self.after[n]:
             if start + lag > earliest[user]:
                 earliest[user] = start + lag
 
-    def _lives(self, n: int, start: int) -> None:
+    def _live_ranges(self, n: int, start: int) -> None:
         """The lives of the buffers that a tile begins and ends."""
         p, first, last = self.p, self.out.first, self.out.last
         for b in p.begins[n]:

@@ -96,7 +96,7 @@ def problem(
     """Everything about ``tiles`` that no order changes; ``data``: for each tile those whose results it uses."""
     users, anti_dependences = _successors(tiles, data)
     buffers = [b for b in space.buffers.values() if b.kind != "constant" and b.size]
-    begins, ends = _lives(tiles, buffers)
+    begins, ends = _live_ranges(tiles, buffers)
     jobs, waiting, followers = _jobs(tiles, data, chains)
     end = [t.end for t in tiles]
     return Problem(
@@ -228,7 +228,7 @@ def _paired(found: list[tuple[Array, Array, Array]], tiles: int) -> dict[int, tu
     return {n: tuple(several) for n, several in output_dependences.items()}
 
 
-def _lives(tiles: list[Tile], buffers: list[Buffer]) -> tuple[list[list[int]], list[list[tuple[int, bool]]]]:
+def _live_ranges(tiles: list[Tile], buffers: list[Buffer]) -> tuple[list[list[int]], list[list[tuple[int, bool]]]]:
     """Per tile the positions of the buffers whose lives it may begin and end: a state's begins when it is read."""
     borders = np.array([b.first_line for b in buffers], np.int64)
     states = {n for n, b in enumerate(buffers) if b.kind == "state"}

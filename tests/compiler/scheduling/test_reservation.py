@@ -83,12 +83,12 @@ def test_a_value_that_lives_long_does_not_hold_the_interval_up():
     rng = np.random.default_rng(0)
     feeds = [{"x": rng.random((8, 320), np.float32), "mask": rng.random((1, 320), np.float32)} for _ in range(5)]
     plan, _ = check_program(graph, "lpu", feeds)
-    critical_path = max(b.end - b.start for b in plan.lifetimes)
+    critical_path = max(b.end - b.start for b in plan.live_ranges)
     assert plan.interval < plan.latency // 2
     assert (plan.map.copies - 1) * plan.interval < critical_path <= plan.map.copies * plan.interval
     alone = build(graph, replace(targets.load("lpu"), copies=1), quiet)
     assert plan.map.copies > 1 == alone.map.copies
-    assert alone.interval >= max(b.end - b.start for b in alone.lifetimes) > plan.interval
+    assert alone.interval >= max(b.end - b.start for b in alone.live_ranges) > plan.interval
 
 
 def test_the_objective_says_what_an_interval_may_cost():
