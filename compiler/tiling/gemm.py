@@ -116,7 +116,7 @@ def _arranged(nest: LoopNest, strides: list[int], places: Sequence[pl.Place], ti
 
 def _same_weights(nest: LoopNest, stationary: int) -> int:
     """The loop of the blocks, where they all hold the same weights; -1: they do not."""
-    if nest.block < 0 or nest.node.operands[stationary].access.moved_by(nest.block):
+    if nest.block < 0 or nest.node.operands[stationary].access.dims(nest.block):
         return -1
     return nest.block
 

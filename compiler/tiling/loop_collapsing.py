@@ -48,13 +48,13 @@ def _merged(place: Place, access: Access, node: Compute, first: int, count: int)
     """A place and an access to it with the loops as one: none of them is used, or each walks along one whole dimension, in
     their order."""
     inside = range(first, first + count)
-    dims = sorted({j for i in inside for j in access.moved_by(i)})
+    dims = sorted({j for i in inside for j in access.dims(i)})
     rows = [(*row[:first], 0, *row[first + count :]) for row in access.matrix]
     if not dims:
         return place, Access(access.offset, tuple(rows))
     start, extents = dims[0], node.loops[first : first + count]
     behind = start + count
-    walked = dims == [*range(start, behind)] and [access.loop_of(j) for j in dims] == [*inside]
+    walked = dims == [*range(start, behind)] and [access.plain(j) for j in dims] == [*inside]
     if not walked or place.shape[start:behind] != extents:
         return None
     reshaped = place.reshaped((*place.shape[:start], prod(extents), *place.shape[behind:]))

@@ -56,10 +56,10 @@ def _slide(node: Compute, stationary: int, shape: tuple[int, ...], over: int) ->
     """The overlapping windows whose taps are loop ``over``, along one dimension of the filter of ``shape``; None for none."""
     fixed, moving = (node.operands[n].access for n in (stationary, 1 - stationary))
     at, image = fixed.only(over), moving.only(over)
-    if at < 0 or image < 0 or fixed.loop_of(at) != over or shape[at] != node.loops[over]:
+    if at is None or image is None or fixed.plain(at) != over or shape[at] != node.loops[over]:
         return None
     along = _beside_taps(moving, image, over)
-    if not 0 <= along < node.parallel or node.loops[along] <= 1 or fixed.moved_by(along):
+    if not 0 <= along < node.parallel or node.loops[along] <= 1 or fixed.dims(along):
         return None
     step = moving.matrix[image][along]
     return Slide(along, over, step, at) if 0 < step < node.loops[over] else None
@@ -69,7 +69,7 @@ def _beside_taps(access: Access, image: int, over: int) -> int:
     """The one loop that moves a coordinate of the image, and no other, beside the taps' steps of 1; -1 for none."""
     row = access.matrix[image]
     along = [i for i, c in enumerate(row) if c and i != over]
-    return along[0] if len(along) == 1 and row[over] == 1 and access.only(along[0]) == image else -1
+    return along[0] if len(along) == 1 and row[over] == 1 and access.dims(along[0]) == (image,) else -1
 
 
 def cells(stream: Stream, rows: tuple[int, int], columns: tuple[int, int]) -> int:
@@ -166,7 +166,7 @@ def _widened(nest: LoopNest, stationary: int, slide: Slide, size: int, shift: in
     operands = list(node.operands)
     fixed, moving = operands[stationary], operands[1 - stationary]
     operands[stationary] = replace(fixed, access=_with(fixed.access, slide.at, side, -slide.step), fill=0)
-    image = moving.access.only(over)
+    image = moving.access.dims(over)[0]
     operands[1 - stationary] = replace(moving, access=_with(moving.access, image, side, 0))
     return replace(nest, node=replace(node, loops=tuple(loops), operands=tuple(operands)))
 

@@ -35,7 +35,7 @@ def summed_in_tiles(graph: Graph, machine: Machine, dataflows: Mapping[str, Data
         if len(r.inner) == 1 and not r.batch and prod(node.loops[i] for i in r.rows) <= FEW_ROWS:
             dim = operand.access.only(r.inner[0])
             tiles = -(-node.reduction // plane_tile(node, stationary, machine)[0])
-            if tiles > SLOTS and dim >= 0:
+            if tiles > SLOTS and dim is not None:
                 found[operand.value] = dim, tiles
     return found
 
