@@ -1,4 +1,4 @@
-"""Strips: what follows a product of two values made as the program runs goes through its rows some at a time.
+"""Row tiling (strip mining): what follows a product of two values made as the program runs goes through its rows some at a time.
 
 The scores of attention need all keys, and the next layer's scores all rows of this one; between the two every row goes its
 own way: softmax, the sum of values, normalisations, dense layers. As whole operations these are a chain, in which planes
@@ -46,7 +46,7 @@ class _Stretch:
     after: frozenset[str]
 
 
-def in_strips(graph: Graph, machine: Machine) -> Graph:
+def tile_rows(graph: Graph, machine: Machine) -> Graph:
     """The graph with every stretch behind a product of two run-time values in strips of rows; the same values.
 
     A graph is left as it is where memory is so short that the order of its operations matters.

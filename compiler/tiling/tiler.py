@@ -39,7 +39,7 @@ class Tiler:
     copies: dict[tuple[str, tuple[int, ...], str], str] = field(default_factory=dict)
     packed: dict[object, str] = field(default_factory=dict)
     drafts: dict[tuple[str, int, str], str] = field(default_factory=dict)  # buffers of copies that may yet be made
-    seated: bool = False  # chains go round the planes so that one's products hide another's loads
+    slotted: bool = False  # chains go round the planes so that one's products hide another's loads
     spare: int = 0  # cycles of work that a vector unit can take on without being what the interval waits for
     coming: int = 0  # cycles for which the inputs come in
     elsewhere: dict[str, bool] = field(

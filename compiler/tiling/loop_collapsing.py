@@ -1,4 +1,4 @@
-"""Rows and columns of pixels as one loop, where that is how they lie in memory.
+"""Loop collapsing: the rows and columns of an image as one loop, where that is how they lie in memory.
 
 A product without windows does not care where a row of the image ends. With one loop over all pixels, its columns may be
 cut wherever planes are full, and not only at whole rows.
@@ -11,7 +11,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from compiler.ir.access import Access
-from compiler.tiling.walks import Walk, plain
+from compiler.tiling.loop_nests import LoopNest, plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from compiler.tiling.place import Place
 
 
-def flat(node: Compute, loops: Sequence[int], places: Mapping[str, Place]) -> Walk | None:
+def collapsed(node: Compute, loops: Sequence[int], places: Mapping[str, Place]) -> LoopNest | None:
     """The contraction with its parallel ``loops`` (all between the first and the last of them) as one, over values as if
     their dimensions were one; None where they do not lie so, or where it would be no gain: fewer than two have a length."""
     loops = range(min(loops, default=0), max(loops, default=-1) + 1)
