@@ -51,17 +51,21 @@ def _read(tree: ast.AST) -> Pattern:
 def matches(wanted: Pattern, term: Term, known: Found | None = None) -> Iterator[Found]:
     """Every way in which a term is as the pattern says, with the terms that its names stand for."""
     found = {WHOLE: term} if known is None else known
-    if isinstance(wanted, float):
-        yield from [found] if term.name == "const" and term.imm == wanted else []
-    elif isinstance(wanted, str):
-        if _may_be(wanted, term) and found.get(wanted, term) == term:
-            yield {**found, wanted: term}
+    if isinstance(wanted, str | float):
+        yield from _leaf(wanted, term, found)
     elif wanted[0] == ":=":
         for more in matches(wanted[2], term, found):
             yield {**more, str(wanted[1]): term}
     elif term.name in ALIASES.get(str(wanted[0]), (wanted[0],)) and len(term.args) == len(wanted) - 1:
         for args in (term.args, term.args[::-1])[: 1 + (term.name in COMMUTE)]:
             yield from _each(wanted[1:], args, found)
+
+
+def _leaf(wanted: str | float, term: Term, found: Found) -> Iterator[Found]:
+    if isinstance(wanted, float):
+        yield from [found] if term.name == "const" and term.imm == wanted else []
+    elif _may_be(wanted, term) and found.get(wanted, term) == term:
+        yield {**found, wanted: term}
 
 
 def _may_be(name: str, term: Term) -> bool:

@@ -56,6 +56,11 @@ class _Way:
     left: float
     before: float
 
+    @property
+    def alone(self) -> _Way:
+        """With the factor in the epilogue."""
+        return _Way(self.term * const(self.left, self.term.dtype), 1.0, self.before)
+
 
 class _Work:
     """The graph's nodes by their outputs, as they become."""
@@ -70,17 +75,14 @@ class _Work:
         node = self.nodes[name]
         assert isinstance(node, Compute)
         assert node.post is not None
-        root = term_of(node.post)
-        takers = self._takers(name)
-        best: _Way | None = None
-        for way in self._ways(node, root):
-            if takers and not _is_ordinary(way.left):
-                continue
-            if not takers and way.left != 1.0:
-                way = _Way(way.term * const(way.left, root.dtype), 1.0, way.before)
-            if _steps(way.term) < _steps(best.term if best else root):
-                best = way
-        if best is not None:
+        root, takers = term_of(node.post), self._takers(name)
+        ways = self._ways(node, root)
+        if takers:
+            able = [way for way in ways if _is_ordinary(way.left)]
+        else:
+            able = [way if way.left == 1.0 else way.alone for way in ways]
+        best = min([_Way(root, 1.0, 1.0), *able], key=lambda way: _steps(way.term))
+        if best.term is not root:
             self._exchange(node, best)
             for reader in takers if best.left != 1.0 else []:
                 self._scale_reader(reader, name, best.left)
@@ -109,11 +111,11 @@ class _Work:
         """The position of a contraction's constant factor that nobody else reads, beside ``moving`` if that is given."""
         if not isinstance(node, Compute) or not node.is_contraction or not node.expr.dtype.is_float:
             return None
-        known = [o.value in self.writer.constants for o in node.operands[:2]]
-        if sum(known) != 1 or any(o.fill not in (None, 0.0) for o in node.operands[:2]):
+        known = [i for i, o in enumerate(node.operands[:2]) if o.value in self.writer.constants]
+        if len(known) != 1 or any(o.fill not in (None, 0.0) for o in node.operands[:2]):
             return None
-        at = known.index(True)
-        beside = moving is None or [i for i, o in enumerate(node.operands) if o.value == moving] == [1 - at]
+        (at,) = known
+        beside = moving is None or _reading(node, moving) == [1 - at]
         return at if beside and self.uses[node.operands[at].value] == 1 else None
 
     def _scalable(self, node: Compute, core: Term) -> Term | None:
@@ -158,6 +160,11 @@ class _Work:
             self.uses[name] = 1
             operands[at] = replace(operands[at], value=name)
         return replace(node, operands=tuple(operands))
+
+
+def _reading(node: Compute, value: str) -> list[int]:
+    """Operands that are a value."""
+    return [i for i, o in enumerate(node.operands) if o.value == value]
 
 
 def _is_ordinary(factor: float) -> bool:
