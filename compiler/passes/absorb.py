@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from compiler.ir.access import Access
-from compiler.ir.expr import REDUCED
+from compiler.ir.expr import REDUCED, Expr
 from compiler.ir.graph import Compute, Graph, Node, Operand
 from compiler.ir.terms import Term, arg, exchanged, expression, term_of
 from compiler.numerics.scalar import apply
@@ -48,26 +48,24 @@ class _Known:
 def _simplified(node: Compute, writer: Rewriter) -> Compute | None:
     """The node after one rewriting of its post, or None when nothing matches: the first pattern on the way from the reduced
     value up to the root."""
-    if not node.is_contraction or node.post is None or not node.expr.dtype.is_float:
-        return None
-    if node.post.times(REDUCED) != 1 or node.post.dtype != node.expr.dtype:
+    if not node.is_contraction or node.post is None or not _reads_sum_once(node, node.post):
         return None
     root = term_of(node.post)
     path = _path(root)
     for below, term in pairwise(path):
-        other = _other(term, below)
-        known = None if other is None else _known(node, writer, other)
+        known = _beside(node, writer, term, below)
         if known is None or not _alone(root, term):
             return None
-        if term.name == "mul":
-            found = _with_factor(node, writer, below, known)
+        if term.name == "mul" or below.name == "add":
+            how = _with_factor if term.name == "mul" else _with_addend
+            found = how(node, writer, below, known)
             return None if found is None else _replaced(node, root, term, *found)
-        if below.name == "add":
-            inner = _other(below, path[0])
-            first = None if inner is None else _known(node, writer, inner)
-            total = None if first is None else _combined(node, writer, first, known, "add")
-            return None if total is None else _replaced(node, root, term, path[0] + total[0], total[1])
     return None
+
+
+def _reads_sum_once(node: Compute, post: Expr) -> bool:
+    """Whether a post of the sum's type, a float's, has one step that reads the sum."""
+    return node.expr.dtype.is_float and post.times(REDUCED) == 1 and post.dtype == node.expr.dtype
 
 
 def _alone(root: Term, term: Term) -> bool:
@@ -97,6 +95,12 @@ def _other(term: Term, below: Term) -> Term | None:
     if term.name not in ("add", "mul") or term.args[0] is term.args[1]:
         return None
     return term.args[1] if term.args[0] is below else term.args[0]
+
+
+def _beside(node: Compute, writer: Rewriter, term: Term, below: Term) -> _Known | None:
+    """The constant that is added to ``below``, or by which it is multiplied."""
+    other = _other(term, below)
+    return None if other is None else _known(node, writer, other)
 
 
 def _known(node: Compute, writer: Rewriter, term: Term) -> _Known | None:
@@ -150,23 +154,27 @@ def _with_factor(node: Compute, writer: Rewriter, below: Term, factor: _Known) -
     if array is None or factor.array.size == 0 or not np.isfinite(factor.array).all():
         return None
     spread = _spread(factor, weights.access, array.shape)
-    biased = (below, node.operands) if spread is not None and below.reads(REDUCED) else None
-    if spread is not None and below.name == "add" and any(a.reads(REDUCED) for a in below.args):
-        biased = _with_bias(node, writer, below, factor)
-    if spread is None or biased is None:
+    if spread is None or below.name not in ("add", "arg"):
+        return None
+    biased = (below, node.operands) if below.name == "arg" else _with_bias(node, writer, below, factor, "mul")
+    if biased is None:
         return None
     new, operands = biased
     value = writer.constant(f"{weights.value}~1", apply("mul", [array, spread], array.dtype))
     return new, (operands[0], replace(weights, value=value), *operands[2:])
 
 
-def _with_bias(node: Compute, writer: Rewriter, total: Term, factor: _Known) -> tuple[Term, Operands] | None:
-    """The sum with its bias times the factor."""
-    reduced = next(a for a in total.args if a.reads(REDUCED))
-    bias = _other(total, reduced)
-    known = None if bias is None else _known(node, writer, bias)
-    combined = None if known is None else _combined(node, writer, known, factor, "mul")
-    return None if combined is None else (reduced + combined[0], combined[1])
+def _with_addend(node: Compute, writer: Rewriter, total: Term, addend: _Known) -> tuple[Term, Operands] | None:
+    """``(reduced + b) + c``: one addend."""
+    return _with_bias(node, writer, total, addend, "add")
+
+
+def _with_bias(node: Compute, writer: Rewriter, total: Term, more: _Known, how: str) -> tuple[Term, Operands] | None:
+    """The sum with its bias combined with another constant."""
+    reduced = next((a for a in total.args if a.reads(REDUCED)), None)
+    known = None if reduced is None else _beside(node, writer, total, reduced)
+    combined = None if known is None else _combined(node, writer, known, more, how)
+    return None if combined is None or reduced is None else (reduced + combined[0], combined[1])
 
 
 def _replaced(node: Compute, root: Term, old: Term, new: Term, operands: Operands) -> Compute:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.ir.expr import FREE, REDUCED, Expr, straight
+from compiler.ir.expr import FREE, Expr, straight
 from compiler.ir.graph import Compute, Graph, Node
 from compiler.ir.terms import Term, arg, expression
 from compiler.ir.types import TensorType
@@ -91,10 +91,15 @@ def _residual(node: Compute) -> tuple[int, int] | None:
     """Of a contraction with one operand too many that its last step adds: the step that it is added to, and the operand."""
     if not node.is_contraction or node.post is None or len(node.operands) != 2 + MAX_EXTRA + 1:
         return None
-    *before, last = node.post.steps
-    added = [at for at in last.args if before[at].op == "arg" and before[at].imm != REDUCED]
-    if last.op != "add" or len(added) != 1 or not may_widen(before[added[0]].dtype.numpy, last.dtype.numpy):
-        return None
-    position, rest = int(before[added[0]].imm or 0), next(at for at in last.args if at != added[0])
-    alone = node.post.times(position) == 1 and before[rest].dtype == last.dtype
-    return (rest, position) if alone else None
+    last = node.post.steps[-1]
+    for at, rest in (last.args, last.args[::-1]) if last.op == "add" else ():
+        if _is_addend(node.post, at) and node.post.steps[rest].dtype == last.dtype:
+            return rest, int(node.post.steps[at].imm or 0)
+    return None
+
+
+def _is_addend(post: Expr, at: int) -> bool:
+    """Whether a step is an operand that nothing else reads, and that the last step may widen."""
+    step = post.steps[at]
+    alone = step.op == "arg" and step.imm in post.reads and post.times(int(step.imm or 0)) == 1
+    return alone and may_widen(step.dtype.numpy, post.dtype.numpy)

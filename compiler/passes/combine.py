@@ -97,7 +97,7 @@ def _opened(node: Compute, graph: Graph) -> Compute:
 def _column(node: Compute, graph: Graph) -> int | None:
     """The one loop that only the constant factor has, perhaps of one step; every constant that it moves spans it whole."""
     moving, fixed = (o.access for o in node.operands[:2])
-    own = [i for i in range(node.parallel) if fixed.uses(i) and not moving.uses(i)]
+    own = sorted((fixed.moving - moving.moving).intersection(range(node.parallel)))
     own = [i for i in own if node.loops[i] > 1] or own
     if len(own) != 1:
         return None

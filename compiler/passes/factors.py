@@ -10,9 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 from math import isfinite
 
+from compiler.ir.expr import REDUCED
 from compiler.ir.graph import Compute, Graph, View, sources_of
 from compiler.ir.terms import Term, arg, const, expression, term_of
+from compiler.passes.patterns import matches, pattern
 from compiler.passes.rewriter import Rewriter
+
+SCALED = pattern("u * c")
 
 
 def factors(graph: Graph) -> Graph:
@@ -21,16 +25,14 @@ def factors(graph: Graph) -> Graph:
     writer = Rewriter(graph)
     made = dict(writer.makers)
     for node in graph.nodes:
-        factor = _factor(node) if isinstance(node, Compute) and node.is_map and len(node.operands) == 1 else None
+        factor = _factor(node) if isinstance(node, Compute) else None
         if factor is None or not isinstance(node, Compute):
             continue
         (operand,) = node.operands
-        product, alone = made.get(operand.value), len(writer.readers[operand.value]) == 1
-        if not isinstance(product, Compute) or not alone or operand.value in graph.kept:
-            continue
-        whole = arg(-1, product.expr.dtype) if product.post is None else term_of(product.post)
-        fits = product.guard == node.guard and operand.fill in (None, 0.0) and whole.dtype == factor.dtype
-        if fits and _is_weighted(product, graph):
+        product = made.get(operand.value)
+        alone = len(writer.readers[operand.value]) == 1 and operand.value not in graph.kept
+        if alone and isinstance(product, Compute) and product.guard == node.guard and _takes(product, factor, graph):
+            whole = arg(REDUCED, product.expr.dtype) if product.post is None else term_of(product.post)
             source = sources_of(product, node)
             made[product.output] = replace(product, post=expression(whole * factor), source=source)
             made[node.output] = View(node.name, node.output, node.source, operand, guard=node.guard)
@@ -39,14 +41,16 @@ def factors(graph: Graph) -> Graph:
 
 def _factor(node: Compute) -> Term | None:
     """The number by which a map multiplies what it reads, if that is all it does."""
-    root = term_of(node.expr)
-    if root.name != "mul" or not root.dtype.is_float or sorted(a.name for a in root.args) != ["arg", "const"]:
+    if not node.is_map or len(node.operands) != 1 or node.operands[0].fill not in (None, 0.0):
         return None
-    known = next(a for a in root.args if a.name == "const")
-    return const(float(known.imm), root.dtype) if known.imm is not None and isfinite(known.imm) else None
+    root = term_of(node.expr)
+    found = next(matches(SCALED, root), None)
+    literal = found["c"].imm if found and root.dtype.is_float and found["u"].name == "arg" else None
+    return const(float(literal), root.dtype) if literal is not None and isfinite(literal) else None
 
 
-def _is_weighted(node: Compute, graph: Graph) -> bool:
-    """Whether one factor of a product is constant: it can take another."""
+def _takes(node: Compute, factor: Term, graph: Graph) -> bool:
+    """Whether one factor of a product is constant, so that it can take another of its type."""
     known = sum(o.value in graph.constants for o in node.operands[:2])
-    return node.is_contraction and node.expr.dtype.is_float and known == 1
+    whole = (node.post or node.expr).dtype
+    return node.is_contraction and node.expr.dtype.is_float and known == 1 and whole == factor.dtype

@@ -71,12 +71,17 @@ def _folded(node: Compute, writer: Rewriter) -> list[Node] | None:
         flat = len(node.inner) > 1 and node.loops[-1] % count != 0
         if flat and not _is_line(node, moving, writer.types):
             continue
-        extent = node.reduction if flat else node.loops[-1]
-        ends = node.expr.is_identity and (flat or walks_whole(node, writer.types))
-        if 2 * extent > count and (extent % count == 0 or ends):  # so that 0.0 is not added to -0.0
+        if _is_long(node, node.reduction if flat else node.loops[-1], count, writer.types):
             before, taken = _flattened(node, moving[0], writer) if flat else ([], node)
             return [*before, _several(taken, moving, count)]
     return None
+
+
+def _is_long(node: Compute, extent: int, count: int, types: Mapping[str, TensorType]) -> bool:
+    """Whether a loop of that extent is one of groups of ``count``, the last of which may be filled up: not a tree that was
+    not filled up so far, since 0.0 would be added to -0.0."""
+    ends = node.expr.is_identity and (extent != node.loops[-1] or walks_whole(node, types))
+    return 2 * extent > count and (extent % count == 0 or ends)
 
 
 def _several(node: Compute, moving: list[int], count: int) -> Compute:

@@ -93,23 +93,28 @@ def into(producer: Compute, node: Compute, full: set[str] | None = None) -> Comp
     ``full``."""
     position = _position(producer, node)
     operand, in_expr = node.operands[position], position in node.expr.reads
-    given = node.expr if in_expr else node.post
-    twice = in_expr and node.post is not None and position in node.post.reads
-    if given is None or position not in given.reads or twice or producer.post is not None:
-        return None
-    loops = node.loops if in_expr else node.shape
+    loops, given = (node.loops, node.expr) if in_expr else (node.shape, node.post)
     outer = operand.access.keep(range(len(loops)))
-    if (in_expr and node.is_contraction) or operand.fill is not None or not outer.is_permutation(loops, producer.loops):
+    if given is None or not _may_join(producer, node, position) or not outer.is_permutation(loops, producer.loops):
         return None
     steps = _retargeted(producer.expr, len(node.operands), outer, loops)
-    longer = None if steps is None else spliced(given, position, steps, MAX_STEPS)
+    if steps is None:
+        return None
+    longer = spliced(given, position, steps, MAX_STEPS)
     if longer is None:
-        if steps is not None and full is not None:
+        if full is not None:
             full.add(producer.output)
         return None
     reads = (o.through(operand.access, len(node.loops)) for o in producer.operands)
     new = replace(node, operands=(*node.operands, *reads), source=sources_of(producer, node))
     return _limited(replace(new, expr=longer) if in_expr else replace(new, post=longer))
+
+
+def _may_join(producer: Compute, node: Compute, position: int) -> bool:
+    """Whether an operand is read by the expression or by the post, not both, and may be computed there."""
+    in_expr, in_post = position in node.expr.reads, node.post is not None and position in node.post.reads
+    factor = in_expr and node.is_contraction
+    return in_expr != in_post and not factor and producer.post is None and node.operands[position].fill is None
 
 
 def _position(producer: Compute, node: Compute) -> int:

@@ -40,6 +40,8 @@ def _fits(node: Compute, moving: int, before: Compute, graph: Graph) -> bool:
     weights, factor = node.operands[1 - moving], node.operands[moving]
     if weights.value not in graph.constants or not weights.fill is factor.fill is None:
         return False
+    if before.expr.ops[-1] != "mul" or before.expr.indices:
+        return False
     if before.reducer is not None or before.guard != node.guard or not before.expr.dtype.is_float:
         return False
     shorter = graph.types[weights.value].elements * WORTH <= before.points
@@ -58,20 +60,21 @@ def _moved(node: Compute, moving: int, before: Compute, writer: Rewriter) -> lis
     """The product ``before`` taken apart: one side goes to the weights, the other is what the contraction reads instead."""
     root, weights = term_of(before.expr), node.operands[1 - moving]
     dims = _dims(weights.access) or {}
-    if root.name != "mul" or before.expr.indices:
-        return None
     seen = [o.through(node.operands[moving].access, len(node.loops)) for o in before.operands]
     for kept, gate in (root.args, root.args[::-1]):
-        reads = list(expression(gate).reads)
-        source = seen[kept.imm] if kept.name == "arg" and isinstance(kept.imm, int) else None
-        along = all(seen[p].fill is None and seen[p].access.moving <= dims.keys() for p in reads)
-        if source is None or source.fill is not None or not reads or not along:
-            continue
-        made = _weighed(weights, before, gate, [seen[p] for p in reads], dims, node.loops, writer)
-        operands = list(node.operands)
-        operands[moving], operands[1 - moving] = source, replace(weights, value=made.output)
-        return [made, replace(node, operands=tuple(operands))]
+        reads = [seen[p] for p in expression(gate).reads]
+        source = seen[int(kept.imm or 0)] if kept.name == "arg" else None
+        if source is not None and source.fill is None and reads and all(_moves_in(o, dims) for o in reads):
+            made = _weighed(weights, before, gate, reads, dims, node.loops, writer)
+            operands = list(node.operands)
+            operands[moving], operands[1 - moving] = source, replace(weights, value=made.output)
+            return [made, replace(node, operands=tuple(operands))]
     return None
+
+
+def _moves_in(operand: Operand, loops: dict[int, int]) -> bool:
+    """Whether an operand moves along these loops alone."""
+    return operand.fill is None and operand.access.moving <= loops.keys()
 
 
 def _weighed(

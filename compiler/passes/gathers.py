@@ -21,6 +21,8 @@ def behind_gathers(graph: Graph) -> Graph:
         source = writer.makers.get(node.data.value)
         if not isinstance(source, Compute) or source.reducer is not None or counts[source.output] != 1:
             return None
+        if node.guard != source.guard or prod(node.loops) >= source.points:
+            return None
         places = _places(node, source, graph)
         return None if places is None else _moved(node, source, places, writer)
 
@@ -33,22 +35,23 @@ Places = list[
 
 
 def _places(node: Gather, source: Compute, graph: Graph) -> Places | None:
-    """How a map reads its operands; None where gathers of these would be more work, or an operand is not read place by place,
-    or none meets every index: one outside its dimension stays a fault."""
-    plain = node.data.fill is None and node.guard == source.guard and not source.expr.indices
-    if not plain or prod(node.loops) >= source.points:
+    """How a map reads its operands; None where one is not read place by place, or none meets every index: one outside its
+    dimension stays a fault."""
+    if node.data.fill is not None or source.expr.indices:
         return None
-    found: Places = []
-    for o in source.operands:
-        shape = graph.types[o.value].shape
-        places = [o.access.plain(j) for j in range(len(shape))]
-        still = [not o.access.loops(j) for j in range(len(shape))]
-        whole = all(s or (p is not None and source.loops[p] == n) for s, p, n in zip(still, places, shape, strict=True))
-        if not whole or o.fill is not None or any(o.access.offset):
-            return None
-        found.append(places)
+    if not all(_is_whole(o, source, graph.types[o.value].shape) for o in source.operands):
+        return None
+    found = [[o.access.plain(j) for j in range(len(o.access.offset))] for o in source.operands]
     dynamic = {j for j, index in enumerate(node.indices) if index is not None}
     return found if any(sum(p in dynamic for p in places) == len(dynamic) for places in found) else None
+
+
+def _is_whole(operand: Operand, source: Compute, shape: tuple[int, ...]) -> bool:
+    """Whether a map reads one place of each dimension, or all of them one after the other."""
+    access = operand.access
+    loops = [(access.plain(j), n) for j, n in enumerate(shape) if access.loops(j)]
+    whole = all(loop is not None and source.loops[loop] == n for loop, n in loops)
+    return whole and operand.fill is None and not any(access.offset)
 
 
 def _moved(node: Gather, source: Compute, places: Places, writer: Rewriter) -> list[Node] | None:

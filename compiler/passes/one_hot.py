@@ -96,22 +96,25 @@ def _counted(place: Term, source: Compute, graph: Graph) -> int | None:
 
 def _looked_up(node: Compute, hot: _Hot, choice: int, table: int, graph: Graph) -> int | None:
     """The dimension of constant weights from which a one-hot factor picks; None where the product is no look-up."""
-    weights = graph.constants.get(node.operands[table].value)
+    factor, weights = node.operands[choice], node.operands[table]
     summed = [i for i in node.inner if node.loops[i] > 1]
-    if weights is None or len(summed) != 1 or weights.dtype != node.expr.dtype.numpy or weights.nbytes > FOLD_BYTES:
+    if len(summed) != 1 or not _is_table(weights, node, graph) or factor.fill is not None:
         return None
-    if (
-        node.operands[table].fill is not None
-        or node.operands[choice].fill is not None
-        or not np.isfinite(weights).all()
-    ):
-        return None
-    picked = node.operands[choice].access.walked(summed[0], node.loops, hot.source.loops)
-    read = hot.read.through(node.operands[choice].access, len(node.loops)).access
+    read = hot.read.through(factor.access, len(node.loops)).access
     wide = [i for i, n in enumerate(node.shape) if n > 1]
-    if node.operands[table].access.uses(wide) and read.uses(wide[-1]):
+    if weights.access.uses(wide) and read.uses(wide[-1]):
         return None  # neighbours of the result lie in different rows: every element would be looked up on its own
-    return node.operands[table].access.walked(summed[0], node.loops, weights.shape) if picked == hot.loop else None
+    if factor.access.walked(summed[0], node.loops, hot.source.loops) != hot.loop:
+        return None
+    return weights.access.walked(summed[0], node.loops, graph.types[weights.value].shape)
+
+
+def _is_table(weights: Operand, node: Compute, graph: Graph) -> bool:
+    """Whether rows of constant weights may be picked instead of multiplied: finite ones of the sum's type, not too large."""
+    array = graph.constants.get(weights.value)
+    if array is None or weights.fill is not None or array.dtype != node.expr.dtype.numpy:
+        return False
+    return array.nbytes <= FOLD_BYTES and bool(np.isfinite(array).all())
 
 
 def _gathered(node: Compute, hot: _Hot, choice: int, table: int, dim: int, writer: Rewriter) -> list[Node]:
@@ -157,12 +160,19 @@ def _on_table(node: Compute, table: Array, access: Access, dim: int, writer: Rew
     if node.post is None or table.size > node.points or node.post.indices:
         return None
     over = [None if j == dim else access.plain(j) for j in range(table.ndim)]
-    whole = {loop for j, loop in enumerate(over) if loop is not None and node.loops[loop] == table.shape[j]}
-    for o in (node.operands[i] for i in node.post.reads):
-        if o.value not in writer.constants or o.fill is not None or not o.access.moving <= whole:
-            return None
+    reads = [node.operands[i] for i in node.post.reads]
+    whole = _walking(over, node.loops, table.shape)
+    if not all(o.value in writer.constants and o.fill is None for o in reads):
+        return None
+    if not frozenset[int]().union(*(o.access.moving for o in reads)) <= whole:
+        return None
     made = _behind(node, Operand.whole("", table.ndim), over, table.shape, writer)
     return evaluate_node(made, {**writer.constants, "": table}, table.shape)
+
+
+def _walking(over: list[int | None], extents: tuple[int, ...], shape: tuple[int, ...]) -> set[int]:
+    """Those of the loops, one a dimension, that have its extent."""
+    return {loop for loop, n in zip(over, shape, strict=True) if loop is not None and extents[loop] == n}
 
 
 def _behind(

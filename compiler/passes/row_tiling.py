@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from compiler.costs.cycles import vector_stages
 from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Operand, Part, Reshape, View, reads_of
 from compiler.ir.types import TensorType
-from compiler.passes.bands import shifted
 from compiler.passes.live import live_bytes
 from compiler.passes.rewriter import Rewriter
 from compiler.passes.row_stretches import counts, grouped, is_product, joins, leaving, row_dimension
@@ -284,7 +283,7 @@ class _Writer:
         def part(operand: Operand) -> Operand:
             if operand.value in stretch.dims:
                 return replace(operand, value=value(operand.value))
-            return shifted(operand, dim, start)
+            return operand.read_by(operand.access.shifted(dim, start))
 
         shape = (*t.shape[:dim], end - start, *t.shape[dim + 1 :])
         output = self.writer.value(f"{node.output}~{kind}{strip}", TensorType(t.dtype, shape))

@@ -65,13 +65,14 @@ def _through_view(operand: Operand, view: View, loops: Shape, graph: Graph) -> O
     if 0 in loops or 0 in shape:
         return None
     leaving = [j for j, n in enumerate(shape) if not operand.access.inside(j, n, loops)]
-    guarded = source.fill is not None and not source.access.stays_inside(origin, shape)
-    if leaving and guarded and repr(source.fill) != repr(operand.fill):
-        return None
+    fill = operand.fill
+    if source.fill is not None and not source.access.stays_inside(origin, shape):
+        if leaving and repr(source.fill) != repr(fill):
+            return None
+        fill = source.fill
     if not all(_leaves_too(source.access, j, shape, origin) for j in leaving):
         return None
     access = source.access.compose(operand.access, len(loops))
-    fill = source.fill if guarded else operand.fill
     return Operand(source.value, access, None if access.stays_inside(origin, loops) else fill)
 
 
@@ -137,19 +138,23 @@ def _regroup(access: Access, shape: Sequence[int], origin: Sequence[int], loops:
     """An access to dimensions of ``shape`` as one to those of ``origin``, which hold the same elements."""
     leaving = [j for j, n in enumerate(shape) if not access.inside(j, n, loops)]
     if leaving:
-        # Outside on one side must be outside on the other: only a single dimension that stays what it is.
-        wide = [j for j, n in enumerate(shape) if n > 1]
-        if leaving != wide or len(wide) != 1 or [n for n in origin if n > 1] != [shape[wide[0]]]:
-            return None
-        still = Access((0,), ((0,) * len(loops),))
-        parts = [access.project(wide) if n > 1 else still for n in origin]
-        return reduce(Access.stacked, parts)
+        return _the_same(access, leaving, shape, origin)
     offset, row = 0, [0] * len(loops)
     for j, own in enumerate(access.matrix):
         stride = prod(shape[j + 1 :])
         offset += stride * access.offset[j]
         row = [r + stride * c for r, c in zip(row, own, strict=True)]
     return _spread(offset, row, origin, loops)
+
+
+def _the_same(access: Access, leaving: list[int], shape: Sequence[int], origin: Sequence[int]) -> Access | None:
+    """Of coordinates that leave their dimensions: outside on one side must be outside on the other. So only a single dimension
+    that stays what it is, among such of one place."""
+    wide = [n for n in shape if n > 1]
+    if len(wide) != 1 or [shape[j] for j in leaving] != wide or [n for n in origin if n > 1] != wide:
+        return None
+    still = Access((0,), ((0,) * len(access.matrix[0]),))
+    return reduce(Access.stacked, (access.project(leaving) if n > 1 else still for n in origin))
 
 
 def _spread(offset: int, row: list[int], sizes: Sequence[int], loops: Shape) -> Access | None:
