@@ -9,7 +9,7 @@ import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
 
 from compiler.errors import ModelError
-from compiler.frontend import bounded
+from compiler.frontend import bounded, stored
 from compiler.frontend.limits import DEFAULT, Limits
 from compiler.frontend.op import Op, Rule, tupled
 from compiler.frontend.operators import MICROSOFT, OTHERS, RULES
@@ -254,7 +254,8 @@ class Lowering:
                 outputs=max((i + 1 for i, o in enumerate(node.output) if o), default=0),
                 body=lambda graph, given: self.subgraph(graph, given, scope),
             )
-            results = bounded.apply(op, rule) if bounded.needs_care(op) else tupled(rule(op))
+            op, restore = stored.computing(op) if node.domain in _DOMAINS else (op, tupled)
+            results = restore(bounded.apply(op, rule) if bounded.needs_care(op) else rule(op))
             unread = [n for n in op.attributes.unread() if node.domain not in _DOMAINS and n not in _HARMLESS]
             op.need(not unread, f"its attribute {', '.join(map(repr, unread))[:200]} is not known here. Leave it out.")
         for i, output in enumerate(node.output):
