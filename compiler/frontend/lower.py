@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
@@ -47,6 +48,7 @@ class Lowering:
         self.functions = {(_domain(f.domain), f.name): f for f in functions}
         self.problems: list[ModelError] = []
         self.names: dict[str, str] = {}  # value -> what the model calls it
+        self.folder: Path | None = None  # where the model's side files are
         self.bounds: dict[str, int] = {}  # loop -> most trips, as stated by whoever compiles
         self.loops: set[str] = set()  # loops that have been met
         self.withheld: dict[str, ModelError] = {}  # outputs that no rule gives: a problem for whoever reads them
@@ -129,7 +131,7 @@ class Lowering:
             if tensor.name not in scope:
                 self._collect(
                     lambda tensor=tensor: scope.__setitem__(
-                        tensor.name, self.b.constant(tensor_array(tensor, self.limits))
+                        tensor.name, self.b.constant(tensor_array(tensor, self.limits, self.folder))
                     )
                 )
                 scope.setdefault(tensor.name, None)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from onnx import TensorProto
 
 from compiler.errors import ModelError
+from compiler.frontend.external import is_external, mapped
 from compiler.frontend.limits import DEFAULT, Limits
 from compiler.ir.types import DType
 
@@ -51,19 +53,18 @@ def element_type(code: int, what: str) -> DType:
     )
 
 
-def tensor_array(tensor: TensorProto, limits: Limits = DEFAULT) -> Array:
-    """The tensor's contents, exactly as many as its dimensions say; external data is refused."""
+def tensor_array(tensor: TensorProto, limits: Limits = DEFAULT, folder: Path | None = None) -> Array:
+    """The tensor's contents, exactly as many as its dimensions say. ``folder``: where the model's side files are."""
     what = f"The tensor {tensor.name[:80]!r}" if tensor.name else "A tensor"
-    if tensor.data_location == TensorProto.EXTERNAL or tensor.external_data:
-        raise ModelError(
-            f"{what} is stored outside the file. Save the model with its weights inside "
-            "(onnx.save_model(..., save_as_external_data=False)) and give that."
-        )
     dtype = element_type(tensor.data_type, what)
     shape = tuple(tensor.dims)
     if any(d < 0 for d in shape) or prod(shape) * dtype.size > limits.tensor_bytes:
         raise ModelError(f"{what} claims the shape {list(shape)[:8]}; the limit is {limits.tensor_bytes} bytes.")
-    array = _contents(tensor, dtype)
+    if is_external(tensor):
+        size = -(-prod(shape) // 2) if dtype in HALVES else prod(shape) * dtype.size
+        array = _elements(mapped(tensor, folder, size, what), dtype, what)
+    else:
+        array = _contents(tensor, dtype, what)
     if dtype in HALVES and array.size == prod(shape) + prod(shape) % 2:
         array = array[: prod(shape)]  # the last byte holds one number
     if array.size != prod(shape):
@@ -73,16 +74,18 @@ def tensor_array(tensor: TensorProto, limits: Limits = DEFAULT) -> Array:
     return array.reshape(shape)
 
 
-def _contents(tensor: TensorProto, dtype: DType) -> Array:
+def _elements(raw: Array, dtype: DType, what: str) -> Array:
+    """Bytes as elements, without a copy where they lie as NumPy reads them."""
+    if dtype in HALVES:
+        return _halves(raw, dtype)
+    if raw.size % dtype.size:
+        raise ModelError(f"{what} holds {raw.size} bytes, not whole elements. Is the file cut?")
+    return np.require(raw.view(dtype.numpy), requirements="A")
+
+
+def _contents(tensor: TensorProto, dtype: DType, what: str) -> Array:
     if tensor.HasField("raw_data"):
-        raw = tensor.raw_data
-        if dtype in HALVES:
-            return _halves(np.frombuffer(raw, np.uint8), dtype)
-        if len(raw) % dtype.size:
-            raise ModelError(
-                f"The tensor {tensor.name[:80]!r} holds {len(raw)} bytes, not whole elements. Is the file cut?"
-            )
-        return np.frombuffer(raw, dtype.numpy.newbyteorder("<")).astype(dtype.numpy)
+        return _elements(np.frombuffer(tensor.raw_data, np.uint8), dtype, what)
     if dtype == DType.F32:
         return np.array(tensor.float_data, np.float32)
     if dtype == DType.F64:

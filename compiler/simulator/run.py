@@ -55,7 +55,7 @@ def simulate(
     """
     if not isinstance(data, bytes | bytearray | memoryview):
         raise ModelError(f"simulate takes the bytes of a program, as to_bytes gives them, not {type(data).__name__}")
-    binary = Binary.from_bytes(bytes(data))
+    binary = Binary.from_bytes(data)
     target = target_of(binary, target)
     several = not isinstance(feeds, Mapping)
     given: list[Feed] = list(feeds) if not isinstance(feeds, Mapping) else [feeds]
