@@ -34,15 +34,15 @@ Outputs = dict[str, Array]
 
 
 @overload
-def simulate(data: bytes, feeds: Feed, target: str | Target | None = ...) -> tuple[Outputs, Counters]: ...
+def simulate(data: bytes | memoryview, feeds: Feed, target: str | Target | None = ...) -> tuple[Outputs, Counters]: ...
 @overload
 def simulate(
-    data: bytes, feeds: Sequence[Feed], target: str | Target | None = ...
+    data: bytes | memoryview, feeds: Sequence[Feed], target: str | Target | None = ...
 ) -> tuple[list[Outputs], Counters]: ...
 
 
 def simulate(
-    data: bytes, feeds: Feed | Sequence[Feed], target: str | Target | None = None
+    data: bytes | memoryview, feeds: Feed | Sequence[Feed], target: str | Target | None = None
 ) -> tuple[Outputs | list[Outputs], Counters]:
     """Execute a program on the processor that it names (G4).
 
