@@ -45,9 +45,8 @@ from apps.planner.datacenter import (
     spare_filled,
 )
 from benchmarks.arguments import parser, whole
+from benchmarks.data import given_or_fetched
 
-ROOT = Path(__file__).resolve().parent.parent
-AZURE = ROOT.parent / "shared" / "data" / "azure_llm_2023" / "AzureLLMInferenceTrace_code.csv"
 FASTEST = 100
 LOAD = 0.5  # of the devices' time
 BOOKINGS = 5_000
@@ -66,15 +65,14 @@ def main(arguments: list[str]) -> int:
     command.add_argument("--requests", type=whole, default=5_000_000)
     command.add_argument("--devices", type=whole, default=10_000)
     command.add_argument("--programs", type=whole, default=2_000)
-    command.add_argument("--azure", type=Path, default=AZURE)
+    command.add_argument("--azure", type=Path, help="Azure's trace; fetched unless given")
     command.add_argument("seed", nargs="?", type=whole, default=1, help="default: 1")
     options = command.parse_args(arguments)
     if min(options.requests, options.programs) < 1 or options.devices < 10:
         command.error("there must be at least one request, one program and ten devices")
-    if not options.azure.exists():
-        command.error(f"there is no file {options.azure}; name Azure's trace with --azure")
+    azure = given_or_fetched(options.azure, "azure-llm", command)
     began = time.perf_counter()
-    scenario = made_up(options.requests, options.devices, options.programs, options.azure, options.seed)
+    scenario = made_up(options.requests, options.devices, options.programs, azure, options.seed)
     print(
         f"seed {options.seed}: {len(scenario.requests.at):,} requests, {options.devices:,} devices, {options.programs:,} "
         f"programs, {len(scenario.bookings):,} bookings, made in {time.perf_counter() - began:.1f} s"

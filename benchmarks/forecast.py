@@ -22,9 +22,8 @@ import numpy as np
 
 from apps.reports.forecasting import HOUR, Series, forecast, series_of_events, trace_read
 from benchmarks.arguments import parser, whole
+from benchmarks.data import given_or_fetched
 
-ROOT = Path(__file__).resolve().parent.parent
-AZURE = ROOT.parent / "shared" / "data" / "azure_llm_2023" / "AzureLLMInferenceTrace_code.csv"
 START = datetime(2026, 1, 5, tzinfo=UTC)  # a Monday
 TRACES, WEEKS, WEEK = 10, 8, 168
 FIRST_MINUTE = 20
@@ -61,15 +60,14 @@ class Sums:
 
 def main(arguments: list[str]) -> int:
     command = parser("forecast", __doc__ or "")
-    command.add_argument("--azure", type=Path, default=AZURE)
+    command.add_argument("--azure", type=Path, help="Azure's trace; fetched unless given")
     command.add_argument("seed", nargs="?", type=whole, default=2, help="an even number; default: 2")
     options = command.parse_args(arguments)
     if options.seed % 2:
         command.error("odd seeds chose the methods and are not reported; state an even one")
-    if not options.azure.exists():
-        command.error(f"there is no file {options.azure}; name Azure's trace with --azure")
+    azure = given_or_fetched(options.azure, "azure-llm", command)
     good = [_seeded(options.seed, is_weekly=False), _seeded(options.seed, is_weekly=True)]
-    good += _azure(options.azure)
+    good += _azure(azure)
     return 0 if all(good) else 1
 
 

@@ -25,13 +25,13 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import lil_matrix
 
 from benchmarks.arguments import one_of
+from benchmarks.data import DataMissing, data_folder
 from compiler.memory.offsets import search
 from compiler.memory.plan import Lifetime, live_bound, plan, sections
 
 if TYPE_CHECKING:
     from compiler.ir.graph import Graph
 
-ROOT = Path(__file__).resolve().parent.parent
 CAPACITY = 1_048_576
 STEPS = 400_000
 
@@ -43,15 +43,19 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.memory", description="Memory plans beside their bounds."
     )
-    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data" / "minimalloc")
+    parser.add_argument("--data", type=Path, help="MiniMalloc's challenging benchmarks; fetched unless given")
     parser.add_argument("--steps", type=int, default=STEPS, help="steps of the search for each file")
     parser.add_argument("--targets", default="lpu,systolic,edge", help="processors, with commas between them")
     parser.add_argument("--seconds", type=float, default=60.0, help="of the integer program for each arena left open")
     parser.add_argument("cases", nargs="*", type=one_of([*CASES, *LARGE]), help="models (all, unless given)")
     given = parser.parse_args(arguments)
-    files = sorted(given.data.glob("*.csv"))
+    try:
+        folder = given.data or data_folder("minimalloc-")
+    except DataMissing as error:
+        parser.error(str(error))
+    files = sorted(folder.glob("*.csv"))
     if not files:
-        print(f"no cases in {given.data}; give the folder of MiniMalloc's challenging benchmarks with --data")
+        print(f"no cases in {folder}; give the folder of MiniMalloc's challenging benchmarks with --data")
     failed = sum(not _file(path, given.steps) for path in files)
     _models(given.cases, given.targets.split(","), given.seconds)
     return 1 if failed or not files else 0

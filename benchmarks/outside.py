@@ -6,7 +6,7 @@ Parts: ``scalesim`` and ``tpu`` (both when none is named).
 layer by layer, each apart from the others, in bytes. Its closed form without overlap, ceil(K/R) ceil(N/C) (2R + C + T - 2)
 - 1 cycles, comes to 438,375; a schedule that overlaps must be below it. It counts neither transfers to and from a host nor
 lines of memory, so here the links and the array's memory ports are as wide as any tensor. The file comes from ``--topology`` or
-``TAKT_SCALESIM``, else from ``../shared/data/scalesim/resnet50_topology.csv`` beside the checkout.
+``TAKT_SCALESIM``, else fetched (``benchmarks/data.toml``).
 
 ``tpu``: MLP0 (5 layers, 20 M weights, batch 200) and LSTM0 (52 M weights, batch 64) of the first TPU's paper (ISCA 2017) on
 ``systolic``, compiled from ONNX to int8 as any model is. Beside the published TOPS and the roofline's ceiling stands what
@@ -32,6 +32,7 @@ import numpy as np
 
 import compiler
 from benchmarks.arguments import one_of, parser
+from benchmarks.data import given_or_fetched
 from compiler import targets
 from compiler.ir.access import Access
 from compiler.ir.builder import Builder
@@ -42,8 +43,6 @@ from compiler.isa.machine import NO_EXTERNAL
 from compiler.program import Program
 from compiler.targets import Target
 
-ROOT = Path(__file__).resolve().parent.parent
-TOPOLOGY = ROOT.parent / "shared" / "data" / "scalesim" / "resnet50_topology.csv"
 CLOSED_FORM = 438_375
 WIDE = 1 << 20  # bytes per cycle of a link that is no part of what is compared
 
@@ -267,15 +266,12 @@ def main() -> int:
     options = parser("outside", __doc__)
     options.add_argument("parts", nargs="*", type=one_of(["scalesim", "tpu"]), metavar="PART")
     options.add_argument("--simulate", action="store_true", help="execute every program and compare its counters")
-    options.add_argument("--topology", type=Path, default=Path(os.environ.get("TAKT_SCALESIM", TOPOLOGY)))
+    options.add_argument("--topology", type=Path, default=os.environ.get("TAKT_SCALESIM"))
     chosen = options.parse_args()
     parts = chosen.parts or ["scalesim", "tpu"]
     fine = True
     if "scalesim" in parts:
-        if not chosen.topology.is_file():
-            print(f"error: no topology at {chosen.topology}; name it with --topology or TAKT_SCALESIM", file=sys.stderr)
-            return 2
-        fine &= scalesim(chosen.topology, chosen.simulate)
+        fine &= scalesim(given_or_fetched(chosen.topology, "scalesim-resnet50", options), chosen.simulate)
     if "tpu" in parts:
         fine &= tpu(chosen.simulate)
     return 0 if fine else 1

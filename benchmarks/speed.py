@@ -21,9 +21,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.data import given_or_fetched
+
 ROOT = Path(__file__).resolve().parent.parent
 OTHERS = ROOT / "benchmarks" / "others"
-TOPOLOGY = ROOT.parent / "shared" / "data" / "scalesim" / "resnet50_topology.csv"
 MODELS = ("resnet50", "minilm-64", "minilm-128", "det", "squeezenet")
 PRECISIONS = ("float32", "int8")
 COMPILE = {"resnet50": 4.0, "minilm-64": 3.0, "minilm-128": 3.0, "det": 3.0, "squeezenet": 1.0}  # seconds
@@ -251,7 +252,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("models", nargs="*", metavar="MODEL", help=f"of tests.models; {', '.join(MODELS)} unless given")
     parser.add_argument("--alone", action="store_true", help="without TVM and SCALE-Sim")
     parser.add_argument("--layers", type=int, default=2, help="of SCALE-Sim's topology")
-    parser.add_argument("--topology", type=Path, default=Path(os.environ.get("TAKT_SCALESIM", TOPOLOGY)))
+    parser.add_argument("--topology", type=Path, default=os.environ.get("TAKT_SCALESIM"))
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="takt-speed-") as made:
         run = Run(Path(made))
@@ -265,16 +266,13 @@ def main(arguments: list[str]) -> int:
         if not given.alone:
             fastest = max(found, key=lambda f: float(f["cycles"]))
             print(f"{fastest['name']}: {fastest['cycles']:,.0f} simulated cycles per second, with arithmetic")
-            _scalesim(run, given.topology, given.layers)
+            _scalesim(run, given_or_fetched(given.topology, "scalesim-resnet50", parser), given.layers)
     for line in run.failed:
         print(f"missed: {line}")
     return 1 if run.failed else 0
 
 
 def _scalesim(run: Run, topology: Path, layers: int) -> None:
-    if not topology.exists():
-        print(f"SCALE-Sim: no topology at {topology}; name it with --topology or TAKT_SCALESIM")
-        return
     made = _other(
         environment("scalesim", run.folder), "simulate_scalesim.py", run.folder, str(topology.resolve()), str(layers)
     )

@@ -1,7 +1,7 @@
-"""The command ``python -m compiler``: inspect, compile, report, disassemble, simulate, diff, targets, completion.
+"""The commands on models and programs, of ``python -m compiler`` and of ``takt``.
 
-Errors are one line on standard error and exit status 1 (of diff and of targets check 2: there 1 is an answer). A command line
-that is wrong in itself, such as an option's value, is status 2.
+An error is a line on standard error, with one more for each of several reasons, and exit status 1 (of diff and of targets check
+2: there 1 is an answer). A command line that is wrong in itself, such as an option's value, is status 2.
 """
 
 from __future__ import annotations
@@ -15,24 +15,40 @@ from pathlib import Path
 from typing import Any
 
 import compiler
-from compiler.bundle import read_programs
-from compiler.commands import completion, diff, examples, files, listing, options, processors, programs
+from compiler.commands import (
+    completion,
+    diff,
+    examples,
+    files,
+    listing,
+    options,
+    printing,
+    processors,
+    programs,
+    report,
+)
 from compiler.commands.guard import Parser, WrongOption, guarded
+from compiler.commands.progress import shown
+from compiler.commands.tables import add_formats, numbers
 from compiler.errors import ModelError
 
-MODEL, PROGRAM = "an ONNX file, or a file in the text form", "a program or bundle that compile wrote"
+MODEL, PROGRAM = (
+    "an ONNX file, a file in the text form, or - for standard input",
+    "a program or bundle that compile wrote, or -",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; answers the exit status."""
-    return guarded(lambda: parser().parse_args(arguments), _run, prefix="error", failed=1)
+    return guarded(lambda: parser().parse_args(arguments), run, prefix="error", failed=1)
 
 
-def _run(chosen: argparse.Namespace) -> int:
+def run(chosen: argparse.Namespace) -> int:
+    """Run the chosen command; one that finds no room says it as data too, where data are asked for."""
     try:
         return int(chosen.run(chosen) or 0)
     except compiler.DoesNotFit as error:
-        if chosen.json:
+        if chosen.form == "json":
             print(json.dumps(error.to_json()))
         raise
 
@@ -40,67 +56,81 @@ def _run(chosen: argparse.Namespace) -> int:
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     whole = Parser(prog="python -m compiler", description="Compile ONNX models to programs of known cost.")
-    commands = whole.add_subparsers(required=True, metavar="command")
-
-    def add(name: str, run: Any, text: str) -> argparse.ArgumentParser:
-        command = commands.add_parser(name, help=text, description=text)
-        command.add_argument("--json", action="store_true", help="print data instead of text")
-        command.set_defaults(run=run)
-        return command
-
-    look = add("inspect", _inspect, "What a model contains and which dimensions it leaves open.")
-    look.add_argument("model", help=MODEL)
-    build = add("compile", _compile, "Compile a model; several sizes of a dimension make a bundle.")
-    build.add_argument("model", help=MODEL)
-    build.add_argument("-o", "--output", required=True, help="file for the program")
-    _choices(build)
-    examples.add_options(build, writes=True)
-    show = add("report", _report, "The cost of a model or of a compiled program, operation by operation.")
-    show.add_argument("file", help="a model (ONNX or text form) or a program")
-    _choices(show)
-    examples.add_options(show)
-    text = add("disassemble", _disassemble, "The instructions of a program.")
-    text.add_argument("program", help=PROGRAM)
-    run = add("simulate", _simulate, "Execute a program and compare what it counts with what it promised.")
-    run.add_argument("program", help=PROGRAM)
-    run.add_argument("--target", help=options.DESCRIBED)
-    run.add_argument("--inputs", help="an .npz file with one array per input (default: seeded numbers)")
-    run.add_argument("--outputs", help="file for the outputs (.npz)")
-    run.add_argument("--seed", type=options.at_least(0), default=0, help="of the numbers that are made up (default: 0)")
-    both = commands.add_parser("diff", help="What a change of a model does to its cost.", description=diff.ABOUT)
-    diff.add_options(both)
-    both.set_defaults(run=diff.run, json=False, failed=diff.UNUSABLE)
-    listed = add(
-        "targets", processors.run_list, "The processors that programs can be compiled for; check or compare them."
-    )
-    processors.add_commands(listed, required=False)
+    whole.begin()
+    commands = whole.add_subparsers(metavar="command")
+    add_commands(commands)
     completion.add_command(commands, parser, "python -m compiler")
     return whole
 
 
-def _choices(command: argparse.ArgumentParser) -> None:
-    options.add_place(command)
-    options.add_sizes(command, buckets=True)
-    options.add_course(command)
+def add_commands(commands: Any) -> None:
+    """Add every command that works on models and programs to the commands of a parser."""
+
+    def add(name: str, run: Any, text: str, alias: str | None = None, *, json: bool = True) -> argparse.ArgumentParser:
+        command: argparse.ArgumentParser = commands.add_parser(
+            name, aliases=[alias] if alias else [], help=text, description=text[0].upper() + text[1:] + "."
+        )
+        if json:
+            add_formats(command, "json")
+        command.set_defaults(run=run)
+        return command
+
+    look = add("inspect", _inspect, "show what a model contains and which dimensions it leaves open")
+    look.add_argument("model", help=MODEL)
+    build = add("compile", _compile, "compile a model; several sizes of a dimension make a bundle")
+    build.add_argument("model", help=MODEL)
+    build.add_argument("-o", "--output", required=True, help="file for the program, or - for standard output")
+    options.add_place(build)
+    options.add_sizes(build, buckets=True)
+    options.add_course(build)
+    examples.add_options(build, writes=True)
+    written = add("print", printing.run, printing.ABOUT)
+    written.add_argument("model", help=MODEL)
+    printing.add_options(written)
+    show = add("report", report.run, "show the cost of a model or a program, operation by operation", json=False)
+    report.add_options(show)
+    text = add("disassemble", _disassemble, "list the instructions of a program")
+    text.add_argument("program", help=PROGRAM)
+    run = add("simulate", _simulate, "execute a program and compare what it counts with what it promised", "run")
+    run.add_argument("program", help=PROGRAM)
+    run.add_argument("--target", help=options.DESCRIBED)
+    run.add_argument("--inputs", help="an .npz file with one array per input (default: seeded numbers)")
+    run.add_argument("--outputs", help="file for the outputs (.npz), or -")
+    run.add_argument("--seed", type=options.at_least(0), default=0, help="of the numbers that are made up (default: 0)")
+    options.add_progress(run)
+    both = commands.add_parser("diff", help="show what a change of a model does to its cost", description=diff.ABOUT)
+    diff.add_options(both)
+    both.set_defaults(run=diff.run, failed=diff.UNUSABLE)
+    processors.add_compare(commands)
+    listed = add(
+        "targets",
+        processors.run_list,
+        "list the processors that programs can be compiled for; describe, check or compare them",
+        "target",
+    )
+    processors.add_commands(listed, required=False)
 
 
-def _print(chosen: argparse.Namespace, data: Any, lines: list[str]) -> None:
-    print(json.dumps(data, indent=2) if chosen.json else "\n".join(lines))
+def _print(chosen: argparse.Namespace, data: Any, lines: list[str], written: str | None = None) -> None:
+    """Text or data; on standard error where what is ``written`` goes to standard output."""
+    told = json.dumps(numbers(data), indent=2) if chosen.form == "json" else "\n".join(lines)
+    print(told, file=sys.stderr if written == files.PIPE else sys.stdout)
 
 
 def _inspect(chosen: argparse.Namespace) -> None:
-    data = compiler.inspect(chosen.model)
+    data = compiler.inspect(files.source(chosen.model))
     _print(chosen, data, listing.inspection(data))
 
 
 def _compile(chosen: argparse.Namespace) -> None:
     _check_written(chosen)
-    found = options.compiled(chosen.model, chosen)
+    found = options.compiled(files.source(chosen.model), chosen)
     data = found.to_bytes()
     files.write(chosen.output, data, "--output")
     reports = [p.report() for p in programs.of(found)]
     lines = [line for r in reports for line in (*listing.headline(r["headline"]), *listing.accuracy(r["accuracy"]))]
-    _print(chosen, [r["headline"] for r in reports], [f"wrote {len(data)} bytes to {chosen.output}", *lines])
+    told = [f"wrote {len(data):,} bytes to {chosen.output}", *lines]
+    _print(chosen, [r["headline"] for r in reports], told, chosen.output)
 
 
 def _check_written(chosen: argparse.Namespace) -> None:
@@ -113,18 +143,6 @@ def _check_written(chosen: argparse.Namespace) -> None:
         files.keep(chosen.write_ranges, "--write-ranges", *read)
         if Path(chosen.write_ranges).absolute() == Path(chosen.output).absolute():
             raise WrongOption(f"--write-ranges {chosen.write_ranges}: the program goes there (--output); name another")
-
-
-def _report(chosen: argparse.Namespace) -> None:
-    data = files.read(chosen.file, "", "a model or a compiled program")
-    if programs.is_program(data):
-        programs.refuse_typed(chosen.file, chosen)
-        found = programs.known(programs.of(read_programs(data)), options.described(chosen))
-    else:
-        found = programs.of(options.compiled(chosen.file, chosen))
-    reports = [p.report() for p in found]
-    lines = [line for report in reports for line in listing.report(report)]
-    _print(chosen, reports[0] if len(reports) == 1 else reports, lines)
 
 
 def _disassemble(chosen: argparse.Namespace) -> None:
@@ -143,13 +161,15 @@ def _simulate(chosen: argparse.Namespace) -> None:
     rows, lines, broken = [], [], False
     for program in found:
         feeds = given if given is not None else listing.seeded(program, chosen.seed)
-        outputs, counters = compiler.simulate(program.to_bytes(), feeds)
+        with shown(chosen.progress) as on_stage:
+            on_stage("simulate")
+            outputs, counters = compiler.simulate(program.to_bytes(), feeds)
         if chosen.outputs is not None:
             files.write_arrays(chosen.outputs, outputs, "--outputs")
         rows.append(listing.execution(counters, program.resources, outputs))
         lines += [*listing.counters(counters), *listing.kept(counters, program.resources)]
         broken |= not counters.within(program.resources)
-    _print(chosen, rows[0] if len(rows) == 1 else rows, lines)
+    _print(chosen, rows[0] if len(rows) == 1 else rows, lines, chosen.outputs)
     if broken:
         raise ModelError("the execution does not count what the program promised; this is a defect of the compiler")
 

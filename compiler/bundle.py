@@ -79,6 +79,7 @@ class Bundle:
         return BundleSession(self)
 
     def to_bytes(self) -> bytes:
+        """All programs with their sizes as a file holds them; ``from_bytes`` reads them back."""
         parts = [MAGIC, struct.pack("<I", len(self.programs))]
         for dims, program in zip(self.dims, self.programs, strict=True):
             key = json.dumps(dims, sort_keys=True).encode()
@@ -88,6 +89,7 @@ class Bundle:
 
     @property
     def digest(self) -> str:
+        """SHA-256 of the bytes."""
         return sha256(self.to_bytes()).hexdigest()
 
     @staticmethod

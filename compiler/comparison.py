@@ -1,4 +1,4 @@
-"""One model on several processors and at several precisions, side by side; what does not fit is a row of its own (T7, G10)."""
+"""One model on several processors and at several precisions, side by side; what does not fit is a row of its own."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _row(graph: Graph, machine: Target, precision: str, calibration: Calibration
         "nanoseconds": -(-r.cycles * 10**9 // machine.clock_hz),
         "interval_nanoseconds": -(-r.interval * 10**9 // machine.clock_hz),
         "operations": r.operations,
-        "storage": r.storage.total,
+        "storage": machine.on_chip(r.storage.total - r.storage.instructions, r.storage.instructions),
         "external": r.storage.external,
         "bytes_in": r.io.bytes_in,
         "bytes_out": r.io.bytes_out,

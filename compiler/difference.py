@@ -98,6 +98,11 @@ class Budget:
     most: Mapping[str, Decimal] = field(default_factory=dict)
     growth: Mapping[str, Decimal] = field(default_factory=dict)
 
+    @property
+    def prices(self) -> list[str]:
+        """The limits that need a price book."""
+        return [key for key in (*self.most, *self.growth) if key.startswith(PRICE)]
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -110,10 +115,17 @@ class Difference:
     figures: tuple[Figure, ...]
     operations: tuple[Operation, ...]
     over: tuple[str, ...] = ()
+    new: bool = False
+    """Whether there was no model before."""
 
     @property
     def changed(self) -> bool:
-        return bool(self.operations) or self.reasons[0] != self.reasons[1] or any(f.changed for f in self.figures)
+        return (
+            self.new
+            or bool(self.operations)
+            or self.reasons[0] != self.reasons[1]
+            or any(f.changed for f in self.figures)
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -122,16 +134,21 @@ class Difference:
             "precision": self.precision,
             "bounds": list(self.reasons),
             "changed": self.changed,
+            "new": self.new,
             "over_budget": list(self.over),
             "figures": [f.to_json() for f in self.figures],
             "operations": [o.to_json() for o in self.operations],
         }
 
 
-def difference(old: Program, new: Program, prices: Sequence[Figure] = (), budget: Budget | None = None) -> Difference:
-    """Every figure and operation of two programs of one processor and precision; ``ModelError`` when they are not."""
-    reports = old.report(), new.report()
-    heads = [r["headline"] for r in reports]
+def difference(
+    old: Program | None, new: Program, prices: Sequence[Figure] = (), budget: Budget | None = None
+) -> Difference:
+    """Every figure and operation of two programs of one processor and precision; ``ModelError`` when they are not. ``old`` is
+    None where the model is new: then only the limits of a budget count that are no growth."""
+    now = new.report()
+    was = old.report() if old is not None else now
+    heads = was["headline"], now["headline"]
     for key in ("target", "target_digest", "precision"):
         if heads[0][key] != heads[1][key]:
             raise ModelError(f"the programs differ in {key} ({heads[0][key]}, {heads[1][key]}); compile both for one")
@@ -140,16 +157,17 @@ def difference(old: Program, new: Program, prices: Sequence[Figure] = (), budget
         (heads[0]["model"], heads[1]["model"]),
         heads[0]["target"],
         heads[0]["precision"],
-        (old.resources.reason, new.resources.reason),
+        (heads[0]["reason"], heads[1]["reason"]),
         figures,
-        _operations(reports[0], reports[1]),
-        tuple(_over(figures, budget or Budget())),
+        _operations({} if old is None else _rows(was), _rows(now)),
+        tuple(_over(figures, budget or Budget(), new=old is None)),
+        new=old is None,
     )
 
 
-def _figures(old: Program, new: Program) -> list[Figure]:
-    before, after = _counts(old), _counts(new)
-    return [Figure(key, title, unit, before[key], after[key]) for key, (title, unit) in TITLES.items()]
+def _figures(old: Program | None, new: Program) -> list[Figure]:
+    before, after = {} if old is None else _counts(old), _counts(new)
+    return [Figure(key, title, unit, before.get(key), after[key]) for key, (title, unit) in TITLES.items()]
 
 
 def _counts(program: Program) -> dict[str, int]:
@@ -169,9 +187,11 @@ def _counts(program: Program) -> dict[str, int]:
     }
 
 
-def _operations(old: dict[str, Any], new: dict[str, Any]) -> tuple[Operation, ...]:
+Rows = dict[tuple[str, int], dict[str, Any]]
+
+
+def _operations(before: Rows, after: Rows) -> tuple[Operation, ...]:
     """Operations are the same when they have the same key; the largest change of cycles comes first."""
-    before, after = _rows(old), _rows(new)
     found = []
     for key in {**after, **before}:
         was, now = before.get(key), after.get(key)
@@ -185,9 +205,9 @@ def _cost(row: Mapping[str, Any] | None) -> dict[str, int] | None:
     return None if row is None else {column: row[column] for column in COLUMNS}
 
 
-def _rows(report: dict[str, Any]) -> dict[tuple[str, int], dict[str, Any]]:
+def _rows(report: dict[str, Any]) -> Rows:
     """Rows by name, without the running number at its end (an operation put in front shifts it), and place among those."""
-    found: dict[tuple[str, int], dict[str, Any]] = {}
+    found: Rows = {}
     seen: Counter[str] = Counter()
     for row in report["per_operation"]:
         name = re.sub(r"/\d+$", "", row["name"])
@@ -223,8 +243,8 @@ def _limits(table: Mapping[str, Any], known: Any) -> dict[str, Decimal]:
     return found
 
 
-def _over(figures: Sequence[Figure], budget: Budget) -> list[str]:
-    """A sentence for each figure that is more than its most, or grew by more than it may."""
+def _over(figures: Sequence[Figure], budget: Budget, *, new: bool) -> list[str]:
+    """A sentence for each figure that is more than its most, or grew by more than it may (what is ``new`` did not grow)."""
     found = {f.key: f for f in figures}
     for key in (*budget.most, *budget.growth):
         if key not in found or found[key].after is None:
@@ -235,7 +255,7 @@ def _over(figures: Sequence[Figure], budget: Budget) -> list[str]:
     for key, most in budget.most.items():
         if Fraction(found[key].after or 0) > Fraction(most):
             said.append(f"{found[key].title} is {number(found[key].after)}, at most {number(most)} is allowed")
-    for key, most in budget.growth.items():
+    for key, most in () if new else budget.growth.items():
         before, after = Fraction(found[key].before or 0), Fraction(found[key].after or 0)
         if after > before * (1 + Fraction(most) / 100):
             grown = percent(found[key].share)
@@ -251,7 +271,7 @@ def percent(share: Fraction | None) -> str:
     if share and not tenths:
         return "+<0.1 %" if share > 0 else "-<0.1 %"
     sign = "-" if tenths < 0 else "+"
-    return f"{sign}{abs(tenths) // 10}.{abs(tenths) % 10} %"
+    return f"{sign}{abs(tenths) // 10:,}.{abs(tenths) % 10} %"
 
 
 def number(value: Value) -> str:

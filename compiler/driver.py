@@ -63,7 +63,7 @@ def compile(
     objective: str = "balanced",
     on_stage: Stage = quiet,
 ) -> Program | Bundle:
-    """Compile a loaded model for a processor version (G2, G3, G4).
+    """Compile a loaded model for a processor version.
 
     ``target``: a name, the path of a processor's file, or its description (``targets.read``). ``calibration``: feeds from
     which float16 and int8 take their ranges, or what ``calibrate`` made of them; seeded feeds without. ``objective``: whether

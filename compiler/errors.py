@@ -66,6 +66,7 @@ class DoesNotFit(ModelError):
         self.levers = levers
 
     def to_json(self) -> dict[str, object]:
+        """The message, the bytes and the levers as plain data."""
         return {
             "message": self.message,
             "asked": self.asked,

@@ -50,7 +50,7 @@ def load(
     bounds: Mapping[str, int] | None = None,
     on_stage: Callable[[str], None] = quiet,
 ) -> Graph | Buckets:
-    """The graph of a model with its dimensions bound (G1): ONNX (path, bytes, parsed proto) or the text form (path, string).
+    """The graph of a model with its dimensions bound: ONNX (path, bytes, parsed proto) or the text form (path, string).
 
     ``dims``: symbolic dimension -> size, or a list of buckets: then every combination is loaded and ``compile`` makes a
     bundle. ``constants``: inputs whose value the compiler must know. ``states``: (input, output) pairs, or with the first

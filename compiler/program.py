@@ -25,6 +25,7 @@ class Program:
 
     @cached_property
     def target(self) -> Target:
+        """The processor version that it was compiled for. ``ModelError`` when it cannot be found."""
         return targets.find(self.binary.target, self.binary.target_digest, self._given)
 
     @cached_property
@@ -34,7 +35,7 @@ class Program:
 
     @cached_property
     def schedule(self) -> list[Scheduled]:
-        """Every instruction: unit, start cycle, duration (G2)."""
+        """Every instruction: unit, start cycle, duration."""
         return reporting.scheduled(self.binary, self.target)
 
     @cached_property
@@ -63,15 +64,19 @@ class Program:
         return dict(reporting.notes.notes_of(self.binary.notes, len(self.binary.sources)).get("dims", {}))
 
     def report(self) -> dict[str, Any]:
+        """Everything that is shown of it as plain data: headline, resources, rows by operation, timeline, memory, bounds."""
         return reporting.report(self.binary, self.target)
 
     def chrome_trace(self) -> dict[str, Any]:
+        """The schedule as trace events, for viewers such as Perfetto; one microsecond there is one cycle."""
         return reporting.chrome_trace(self.binary, self.target)
 
     def disassemble(self) -> str:
+        """The instructions as text, one on a line."""
         return disassemble(self.binary)
 
     def to_bytes(self) -> bytes:
+        """The program as a file holds it; ``from_bytes`` reads it back."""
         return self.binary.to_bytes()
 
     def write(self, path: str | PathLike[str]) -> None:

@@ -15,14 +15,17 @@ from compiler.sources import version_name
 
 def price_figures(
     book: PriceBookDocument, executions: int
-) -> Callable[[compiler.Program, compiler.Program], list[Figure]]:
-    """Return a function that compares the prices of two programs in every class of the price book."""
+) -> Callable[[compiler.Program | None, compiler.Program], list[Figure]]:
+    """Return a function that compares the prices of two programs in every class of the price book.
 
-    def figures(old: compiler.Program, new: compiler.Program) -> list[Figure]:
-        before, after = (_prices(program, book, executions) for program in (old, new))
+    The older program is None if the model is new.
+    """
+
+    def figures(old: compiler.Program | None, new: compiler.Program) -> list[Figure]:
+        before = {} if old is None else _prices(old, book, executions)
         found, currency = [], book.currency.to_json()
-        for name, (title, amount) in before.items():
-            both = amount, after[name][1]
+        for name, (title, amount) in _prices(new, book, executions).items():
+            both = before[name][1] if name in before else None, amount
             per, (old_price, new_price) = unit_prices([of_one(one, executions) for one in both], currency)
             told = f"price {per}, {title}", old_price, new_price
             found.append(Figure(f"{PRICE}{name}", f"price of {executions:,}, {title}", book.currency.code, *both, told))

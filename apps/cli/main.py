@@ -17,13 +17,15 @@ from apps.cli.measuring import command as measuring
 from apps.cli.planning import command as planning
 from apps.cli.planning.reading import FileFault
 from apps.cli.recompile import ModelFile, model_of
-from apps.cli.report import reports, text
+from apps.cli.report import priced
+from apps.cli.review import command as reviewing
 from apps.cli.verify import verify
 from apps.pricing.rating import BookError, PriceBookDocument, RatingError, book_from_text
 from apps.pricing.rating.book import FORMAT
-from compiler.commands import completion, diff, examples, files, processors
+from compiler.__main__ import add_commands, run
+from compiler.commands import completion, diff, files, report
 from compiler.commands.guard import Parser, guarded
-from compiler.commands.options import add_course, add_place, add_sizes, at_least
+from compiler.commands.options import at_least
 
 RIGHT, WRONG, UNUSABLE, PARTLY = 0, 1, 2, 3
 JSON_BYTES = 2**30  # maximum size of a document: a chain of millions of rows
@@ -46,26 +48,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     not be checked.
     """
     expected = (Refused, Unreadable, RatingError, FileFault)
-    return guarded(lambda: parser().parse_args(arguments), _run, prefix="takt", failed=UNUSABLE, expected=expected)
-
-
-def _run(options: argparse.Namespace) -> int:
-    return int(options.run(options))
+    return guarded(lambda: parser().parse_args(arguments), run, prefix="takt", failed=UNUSABLE, expected=expected)
 
 
 def parser() -> argparse.ArgumentParser:
     """Build the parser of the command line."""
     whole = Parser(
-        prog="takt", description="Verify invoices, compute the prices of models, and make plans, all from local files."
+        prog="takt",
+        description="Compile models, know their cost and price, make plans, and verify invoices, all from local files.",
     )
-    commands = whole.add_subparsers(required=True, metavar="COMMAND")
-    _add_verify(commands)
-    _add_report(commands)
-
-    both = commands.add_parser("diff", help="show what a model change does to its cost", description=diff.ABOUT)
-    diff.add_options(both)
-    _add_prices(both)
+    whole.begin()
+    commands = whole.add_subparsers(metavar="COMMAND")
+    add_commands(commands)
+    show, both = commands.choices["report"], commands.choices["diff"]
+    show.set_defaults(run=_report)
+    show.add_argument("--steps", action="store_true", help="print every step of every price")
     both.set_defaults(run=_diff)
+    for command in (show, both):
+        _add_prices(command)
+    _add_verify(commands)
+
+    change = commands.add_parser(
+        "review", help="compare every model that a branch changes, for its review", description=reviewing.ABOUT
+    )
+    reviewing.add_options(change)
+    change.set_defaults(run=lambda options: reviewing.review(options, _book))
 
     measure = commands.add_parser(
         "measure", help="measure a model on this machine and write a dated file", description=measuring.ABOUT
@@ -79,11 +86,6 @@ def parser() -> argparse.ArgumentParser:
     planning.add_options(plan)
     plan.set_defaults(run=planning.plan)
 
-    target = commands.add_parser(
-        "target", help="check a processor's file against measurements, or compare a model on several processors"
-    )
-    target.set_defaults(json=False)
-    processors.add_commands(target, required=True)
     completion.add_command(commands, parser, "takt")
     return whole
 
@@ -109,19 +111,6 @@ def _add_verify(commands: Any) -> None:
     )
     check.add_argument("--json", action="store_true", help="print the result as JSON")
     check.set_defaults(run=_verify)
-
-
-def _add_report(commands: Any) -> None:
-    show = commands.add_parser("report", help="show what a model needs and costs")
-    show.add_argument("model", type=Path, help="an ONNX file, or a file in the text form")
-    _add_prices(show)
-    add_place(show)
-    add_sizes(show, buckets=True)
-    add_course(show)
-    examples.add_options(show)
-    show.add_argument("--steps", action="store_true", help="print every step of every price")
-    show.add_argument("--json", action="store_true", help="print the report as JSON")
-    show.set_defaults(run=_report)
 
 
 def _add_prices(command: argparse.ArgumentParser) -> None:
@@ -159,11 +148,9 @@ def _verify(options: argparse.Namespace) -> int:
     return PARTLY if partial else RIGHT
 
 
-def _report(options: argparse.Namespace) -> int:
-    documents = reports(options.model, options, _book(options.book, "--book") if options.book is not None else None)
-    words = "".join(text(document, steps=options.steps) for document in documents)
-    _print(options.json, documents[0] if len(documents) == 1 else documents, words)
-    return RIGHT
+def _report(options: argparse.Namespace) -> None:
+    book = _book(options.book, "--book") if options.book is not None else None
+    report.run(options, priced(options.file, book, options.executions, steps=options.steps))
 
 
 def _diff(options: argparse.Namespace) -> int:

@@ -2,43 +2,42 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import compiler
-from apps.cli.recompile import Recompiled, facts_of, model_of
+from apps.cli.recompile import Recompiled, facts_of
 from apps.figures import Currency, money_exact_format, plain, unit_price_format, unit_price_scale
 from apps.pricing.rating import CONTEXT, Counts, NotPriced, PriceBookDocument, Terms, decimal_text, rate
 from apps.pricing.rating.shown import StepShown, step_shown
 from apps.pricing.rating.terms import PER_TERA
-from compiler.commands import files, listing
-from compiler.commands.options import compiled
+from compiler.commands.report import Extra
+from compiler.commands.tables import markdown
 
 
-def reports(path: Path, options: argparse.Namespace, book: PriceBookDocument | None) -> list[dict[str, Any]]:
-    """Return one report for each combination of sizes of the variable dimensions. Raises compiler.ModelError."""
-    file = model_of(path, files.read(path, "", "a model"))
-    made = compiled(path, options)
-    programs = made.programs if isinstance(made, compiler.Bundle) else (made,)
-    sizes = made.dims if isinstance(made, compiler.Bundle) else (made.dims,)
-    return [
-        {"model": file.name, "sha256": file.sha256, "dims": dims} | _report(program, options, book)
-        for dims, program in zip(sizes, programs, strict=True)
-    ]
+def priced(file: str, book: PriceBookDocument | None, executions: int, *, steps: bool = False) -> Extra:
+    """Return what `takt report` adds to the report of each program of a file: its facts and its prices."""
+
+    def extra(made: compiler.Program, form: str) -> tuple[dict[str, Any], list[str]]:
+        document = _document(file, made, executions, book)
+        return document, _markdown(document) if form == "markdown" else _text(document, steps=steps)
+
+    return extra
 
 
-def _report(made: compiler.Program, options: argparse.Namespace, book: PriceBookDocument | None) -> dict[str, Any]:
-    machine, precision, executions = made.target, options.precision, options.executions
+def _document(file: str, made: compiler.Program, executions: int, book: PriceBookDocument | None) -> dict[str, Any]:
+    machine, report = made.target, made.report()
+    precision = report["headline"]["precision"]
     return {
+        "model": Path(file).name,
+        "sha256": report["digests"]["model"],
+        "dims": made.dims,
         "target": machine.name,
         "precision": precision,
         "program": made.digest,
         "clock_hz": machine.clock_hz,
-        "resources": made.resources.to_json(),
-        "accuracy": made.report()["accuracy"],
         "executions": executions,
         "prices": prices(facts_of(made), machine.price_class, precision, executions, book) if book else None,
         "currency": book.currency.to_json() if book else None,
@@ -85,38 +84,35 @@ def _off_peak_instant(book: PriceBookDocument) -> Any:
     return book.tariff.intervals(start, start + timedelta(days=370))[0][0]
 
 
-def text(document: dict[str, Any], *, steps: bool = False) -> str:
-    """Return the report as text for people."""
-    resources = document["resources"]
-    kind = "exact" if resources["exact"] else f"bound: {resources['reason']}"
-    sizes = "".join(f", {name} {size}" for name, size in document["dims"].items())
-    lines = [
-        f"{document['model']}{sizes} on {document['target']} in {document['precision']} ({kind})",
-        f"  program     {document['program']}",
-        f"  operations  {resources['operations']:,}",
-        f"  latency     {resources['cycles']:,} cycles = {_microseconds(resources['cycles'], document['clock_hz'])} us",
-        f"  interval    {resources['interval']:,} cycles",
-        f"  memory      {resources['storage']['total']:,} bytes",
-        f"  IO          {resources['io']['bytes_in']:,} bytes in, {resources['io']['bytes_out']:,} bytes out",
-        _loading(resources["load"], document["clock_hz"]),
-        *listing.accuracy(document["accuracy"]),
-    ]
+def _text(document: dict[str, Any], *, steps: bool) -> list[str]:
     if document["prices"] is None:
-        return "\n".join([*lines, "  price       not priced: give a price book with --book"]) + "\n"
+        return ["  price        not priced: give a price book with --book"]
+    title, rows = _prices(document)
+    lines = [f"  {title}:"]
+    for row, (name, price, amount, reason) in zip(document["prices"], rows, strict=True):
+        lines.append(f"    {name:<12} {price:>14}  {amount:>26}  {reason}")
+        lines += [_step(step_shown(step, document["currency"])) for step in row["steps"] if steps]
+    return lines
+
+
+def _markdown(document: dict[str, Any]) -> list[str]:
+    if document["prices"] is None:
+        return []
+    title, rows = _prices(document)
+    per = title.removeprefix("price ").partition(",")[0]
+    return [f"{title}:", "", *markdown(("class", per, f"of {document['executions']:,}", ""), rows)]
+
+
+def _prices(document: dict[str, Any]) -> tuple[str, list[tuple[str, str, str, str]]]:
+    """Return the title of the prices, and of each class its title, unit price, exact amount and promise."""
     executions, currency = document["executions"], document["currency"]
     each = [of_one(row["amount"], executions) for row in document["prices"]]
     per, texts = unit_prices(each, currency)
-    lines.append(f"  price {per}, and of {executions:,} exactly, price book {document['book']['version']}:")
+    rows = []
     for row, price in zip(document["prices"], texts, strict=True):
-        amount = "" if row["amount"] is None else money_exact_format(row["amount"], currency)
-        lines.append(f"    {row['title']:<12} {price:>14}  {plain(amount):>26}  {row['reason']}")
-        lines += [_step(step_shown(step, currency)) for step in row["steps"] if steps]
-    return "\n".join(lines) + "\n"
-
-
-def _loading(load: dict[str, int], clock_hz: int) -> str:
-    time = _microseconds(load["cycles_in"], clock_hz)
-    return f"  loading     {load['bytes_in']:,} bytes, {load['cycles_in']:,} cycles = {time} us before the first item"
+        amount = "" if row["amount"] is None else plain(money_exact_format(row["amount"], currency))
+        rows.append((row["title"], price, amount, row["reason"]))
+    return f"price {per}, and of {executions:,} exactly, price book {document['book']['version']}", rows
 
 
 def of_one(amount: str | Decimal | None, executions: int) -> Decimal | None:
@@ -134,8 +130,3 @@ def unit_prices(each: Sequence[Decimal | None], currency: Currency) -> tuple[str
 def _step(step: StepShown) -> str:
     operation = "times" if step.operation == PER_TERA else step.operation
     return f"      {step.title:<20} {plain(step.input)} {operation} {plain(step.factor)} = {step.result}"
-
-
-def _microseconds(cycles: int, clock_hz: int) -> str:
-    nanoseconds = cycles * 10**9 // clock_hz
-    return f"{nanoseconds // 1000:,}.{nanoseconds % 1000:03d}"

@@ -70,6 +70,7 @@ def _compile(compiler: Any, folder: Path, request: dict[str, Any]) -> dict[str, 
     _write(folder / "report.json.gz", json.dumps(report, separators=(",", ":")))
     _write(folder / "trace.json.gz", json.dumps(compiler.chrome_trace(program), separators=(",", ":")))
     _write(folder / "program.asm.gz", compiler.disassemble(binary))
+    _graph_write(folder / "graph.takt.txt.gz", graph)
     return facts(program, report, len(binary), values)
 
 
@@ -173,6 +174,18 @@ def facts(program: Any, report: dict[str, Any], size: int, values: dict[str, Any
 def _write(path: Path, text: str) -> None:
     # Without a timestamp, equal texts give equal files.
     path.write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
+def _graph_write(path: Path, graph: Any) -> None:
+    from compiler.ir.text import file_text
+    from compiler.ir.written import FILE_BYTES
+
+    size = 0
+    with path.open("wb") as file, gzip.GzipFile("", "wb", compresslevel=1, fileobj=file, mtime=0) as packed:
+        for part in file_text(graph):  # weights hardly shrink, whatever the level
+            size += packed.write(part.encode())
+    if size > FILE_BYTES:  # nobody could read it back
+        path.unlink()
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from apps.registry.models import DataSet, Evaluation
 
 
 class Task(models.Model):
-    """A task: labelled data, a metric and the candidate models (G10).
+    """A task: labelled data, a metric and the candidate models.
 
     `versions` are the ids of the candidate model versions. If `versions` is empty, all versions that accept the data
     set's items are candidates. If `output` is empty, the output to judge is chosen automatically.

@@ -212,7 +212,7 @@ class DataSet(models.Model):
 
 
 class ModelFamily(models.Model):
-    """Versions for the same task, evaluated on the same data with the same metric (G10)."""
+    """Versions for the same task, evaluated on the same data with the same metric."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="model_families")

@@ -46,7 +46,7 @@ def _amount(**options: Any) -> models.DecimalField[Any, Any]:
 
 
 class FormName(models.TextChoices):
-    """The forms in which a volume is sold (G11)."""
+    """The forms in which a volume is sold."""
 
     EXECUTION = "execution", "Per execution"
     QUOTA = "quota", "Raw quota"

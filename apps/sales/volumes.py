@@ -1,4 +1,4 @@
-"""The forms in which a volume is sold (G11)."""
+"""The forms in which a volume is sold."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def reservation_take(
     windows_max: int = 1,
     held_until: datetime | None = None,
 ) -> Reservation:
-    """Reserve device time for a contract, at the cheapest possible tariff and with the earliest possible end (T4).
+    """Reserve device time for a contract, at the cheapest possible tariff and with the earliest possible end.
 
     `duration` and `setup` are exact seconds. `quantum`: the time that is never split; None if the work must not be
     divided. `held_until`: hold the time until this instant instead of selling it. Raises CapacityTaken.

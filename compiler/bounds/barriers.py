@@ -45,14 +45,15 @@ class Bodies:
         known = [job for job in known if self._busy[job[2]]]
         if not known:
             return best
-        heads, tails = [head for head, _, _ in known], [tail for _, tail, _ in known]
-        paid = self.paid[:, [place for _, _, place in known]]
+        heads, tails, places = zip(*known, strict=True)
+        paid = self.paid[:, list(places)]
         together = paid.sum(axis=1) // self._cost
-        longest = np.flatnonzero(together > best - heads[-1] - max(tails))
+        around = heads[-1] + max(tails)
+        longest = np.flatnonzero(together > best - around)
         if len(heads) <= PAIRS:
             return max(best, _all_pairs(heads, tails, paid[longest], self._cost[longest])) if len(longest) else best
         for mixture in sorted(longest.tolist(), key=lambda mixture: -int(together[mixture])):
-            if heads[-1] + max(tails) + int(together[mixture]) > best:
+            if around + int(together[mixture]) > best:
                 best = max(best, one_machine(heads, tails, paid[mixture].tolist(), self.capacity[mixture]))
         return best
 

@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from compiler.bounds.shape import read_operands
+from compiler.bounds.shape import read_operands, unmixed
 from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Operand, Reshape, Scatter, Sort, View
 
 Flags = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
@@ -101,27 +101,30 @@ class Demands:
 
     def _known_places(self, node: Gather, points: tuple[Points, ...]) -> None:
         """What a gather takes from its data, where all its indices are constants."""
-        indices = [o for o in node.indices if o is not None]
-        size = prod(len(p) for p in points)
-        known = all(o.value in self._graph.constants and o.fill is None for o in indices)
-        if node.data.value in self._whole or size > MOST or not known:
+        constants = self._graph.constants
+        known = all(o is None or (o.value in constants and o.fill is None) for o in node.indices)
+        if node.data.value in self._whole or prod(len(p) for p in points) > MOST or not known:
             return
-        shape = self._graph.types[node.data.value].shape
-        places = [np.asarray(_coordinate(node.data, j, points)) for j in range(len(shape))]
-        for j, index in enumerate(node.indices):
-            if index is not None:
-                array = self._graph.constants[index.value]
-                where = tuple(_coordinate(index, k, points) for k in range(array.ndim))
-                places[j] = places[j] + array[where]
-                places[j] = np.where(places[j] < 0, places[j] + shape[j], places[j])
-        places = list(np.broadcast_arrays(*places))
+        places = self._taken(node, points)
         inside = np.ones(places[0].shape if places else (), dtype=np.bool_)
-        for along, n in zip(places, shape, strict=True):
+        for along, n in zip(places, self._graph.types[node.data.value].shape, strict=True):
             inside &= (along >= 0) & (along < n)
         flags = self._flags(node.data.value)
         flags[tuple(along[inside] for along in places)] = True
         if flags.all():
             self._all_of(node.data.value)
+
+    def _taken(self, node: Gather, points: tuple[Points, ...]) -> list[Points]:
+        """Indices along each dimension of its data that a gather takes at these points, by its constant indices."""
+        found = []
+        for j, (index, extent) in enumerate(zip(node.indices, self._graph.types[node.data.value].shape, strict=True)):
+            along = np.asarray(_coordinate(node.data, j, points))
+            if index is not None:
+                array = self._graph.constants[index.value]
+                along = along + array[tuple(_coordinate(index, k, points) for k in range(array.ndim))]
+                along = np.where(along < 0, along + extent, along)
+            found.append(along)
+        return list(np.broadcast_arrays(*found))
 
     def _reordered(self, node: Node, own: list[tuple[Points, ...]]) -> None:
         whole = node.output in self._whole
@@ -153,8 +156,7 @@ class Demands:
 
     def _through(self, operands: Sequence[Operand], points: Sequence[Points]) -> None:
         for o in operands:
-            columns = zip(*o.access.matrix, strict=True) if o.access.matrix else iter(())
-            if any(sum(1 for c in column if c) > 1 for column in columns):
+            if not unmixed(o):
                 continue  # a diagonal: not a product of index sets
             shape = self._graph.types[o.value].shape
             if o.value not in self._whole and o.value not in self._graph.constants:

@@ -12,7 +12,9 @@ import numpy as np
 
 from compiler.bounds.planes import Rough, inside
 from compiler.bounds.shape import Box, read_operands
-from compiler.bounds.work import Work, forms, on_planes, on_vector, passes, sums_decide, vector_lanes, vector_stages
+from compiler.bounds.work import Work, forms, on_vector, sums_decide, vector_lanes
+from compiler.costs.contraction import has_plane_types
+from compiler.costs.cycles import alu_passes, epilogue_stages, vector_stages
 from compiler.ir.graph import Compute, Gather, Graph, Node, Scatter, Sort
 from compiler.isa.machine import Machine
 from compiler.isa.timing import ceil_div, tree_depth
@@ -62,7 +64,7 @@ class Pace:
         """Whether it is a contraction that may be on either kind of unit."""
         if not isinstance(node, Compute) or self.kind(node) != ANYWHERE or not self.machine.vector.instances:
             return False
-        return on_planes(node, self.graph, self.machine)
+        return has_plane_types(node, self.graph, self.machine)
 
     def is_name(self, node: Node) -> bool:
         """Whether the output may be the same memory as an input: no unit needs to touch it."""
@@ -71,7 +73,7 @@ class Pace:
         return not isinstance(node, Gather)
 
     def may_be_on_planes(self, node: Compute) -> bool:
-        return node.output not in self.elsewhere and on_planes(node, self.graph, self.machine)
+        return node.output not in self.elsewhere and has_plane_types(node, self.graph, self.machine)
 
     def at_once(self, node: Compute) -> bool:
         """Whether planes take as many beats for all sums, if they begin when all terms of one are there: each fits into one
@@ -146,7 +148,7 @@ class Pace:
             ways.append(self._alone(node) + self.machine.vector.latency + self._tree(node))
             if self._may_chain(node) and not _cut(node):
                 ways.append(self._chained(node) + self.machine.vector.latency)
-        if kind != ELSEWHERE and on_planes(node, self.graph, self.machine):
+        if kind != ELSEWHERE and has_plane_types(node, self.graph, self.machine):
             ways += self._behind_planes(node)
         return min(ways)
 
@@ -161,9 +163,9 @@ class Pace:
 
     def _behind_planes(self, node: Compute) -> list[int]:
         """One row through a plane, with any part of the epilogue behind it and the rest on a vector unit."""
-        matrix, vector, post = self.machine.matrix, self.machine.vector, passes(node.post, self.machine)
+        matrix, vector, post = self.machine.matrix, self.machine.vector, alu_passes(node.post, self.machine)
         ways = []
-        for behind in range(1, max(1, ceil_div(post, matrix.alus)) + 1):
+        for behind in range(1, epilogue_stages(node.post, self.machine) + 1):
             rest = ceil_div(max(0, post - behind * matrix.alus), vector.alus)
             ways.append(behind + matrix.latency + (rest + vector.latency if rest else 0))
         return ways
@@ -207,9 +209,9 @@ class Pace:
 
     def _usual(self, node: Compute, kind: int) -> Usual:
         """What the planes take; or the cycles of a point, how many points go together, and the latency."""
-        matrix, vector = self.machine.matrix, self.machine.vector
-        if kind != ELSEWHERE and on_planes(node, self.graph, self.machine):
-            stages = max(1, ceil_div(passes(node.post, self.machine), matrix.alus))
+        vector = self.machine.vector
+        if kind != ELSEWHERE and has_plane_types(node, self.graph, self.machine):
+            stages = epilogue_stages(node.post, self.machine)
             most = max(self.graph.types[o.value].bytes for o in node.operands[:2])
             rate = self.machine.weights.bytes_per_cycle * max(1, self.machine.weights.instances)
             late = max(0, ceil(Fraction(most, rate) - self._held(node)) + 1)

@@ -31,7 +31,8 @@ from math import prod
 
 import numpy as np
 
-from compiler.bounds.shape import Box, inside_share, overlapping, used
+from compiler.bounds.shape import Box, inside_share, overlapping
+from compiler.costs.contraction import loops_used, product_shape, roles
 from compiler.ir.access import Access
 from compiler.ir.graph import Compute, Graph, Operand
 from compiler.isa.timing import ceil_div
@@ -60,17 +61,13 @@ class Grid:
 
 def grid(node: Compute, graph: Graph, box: Box | None = None) -> Grid:
     """``box``: so many indices of every parallel loop (all when None), wherever they are: then every sum is as short as any."""
-    lengths = box if box is not None else node.loops[: node.parallel]
-    uses = [used(node.operands[k], len(node.loops)) for k in (0, 1)]
     padded = [k for k in (0, 1) if node.operands[k].fill is not None]
     side = padded[0] if padded else 0
-    both = [i for i in range(node.parallel) if uses[0][i] and uses[1][i]]
-    along = [i for i in range(node.parallel) if uses[side][i] and i not in both]
-    batch, count, bands = prod(lengths[i] for i in both), prod(lengths[i] for i in along), overlapping(node)
-    across = prod(lengths) // max(1, batch * count)
+    batch, across, count, _ = product_shape(node, side, box)
+    bands = overlapping(node)
     kinds: Lines | None = {node.reduction: count}
     if padded:
-        kinds = None if len(padded) > 1 else inside(node.operands[side], graph, node, along)
+        kinds = None if len(padded) > 1 else inside(node.operands[side], graph, node, roles(node, side).columns)
     if kinds is None:  # only how many products meet data in all
         share = sum((inside_share(node.operands[k], graph, node.loops) - 1 for k in padded), Fraction(1))
         share = max(Fraction(0), share) if box is None else Fraction(0)
@@ -89,30 +86,30 @@ def inside(operand: Operand, graph: Graph, node: Compute, along: list[int]) -> L
 @lru_cache(maxsize=1 << 12)
 def _inside(access: Access, shape: Box, lengths: Box, outer: int, along: tuple[int, ...]) -> Lines | None:
     """``lengths`` of all loops, the first ``outer`` of them parallel; the answer is shared, so it must not be changed."""
-    rows = access.matrix
-    moved = [[i for i, c in enumerate(row) if c and lengths[i] > 1] for row in rows]
     found: Lines = {1: 1}
-    seen: set[int] = set()
-    for j, loops in enumerate(moved):
-        low, high = access.range(j, lengths)
-        if low >= 0 and high < shape[j]:
-            continue
-        parallel = [i for i in loops if i < outer]
-        if seen & {*loops} or any(i not in along for i in parallel):
+    long = [i for i, n in enumerate(lengths) if n > 1]
+    allowed = {*along, *range(outer, len(lengths))}
+    for j in access.guarded(shape, lengths):
+        loops = [i for i in long if access.matrix[j][i]]
+        if not allowed.issuperset(loops):
             return None
-        seen.update(loops)
-        at = [np.arange(lengths[i], dtype=np.int64) * rows[j][i] for i in loops]
-        place = np.full((1,) * len(loops), access.offset[j], dtype=np.int64)
-        for axis, steps in enumerate(at):
-            place = place + steps.reshape([-1 if k == axis else 1 for k in range(len(loops))])
-        good = (place >= 0) & (place < shape[j])
-        reduced = tuple(axis for axis, i in enumerate(loops) if i >= outer)
-        times = np.bincount(np.ravel(good.sum(axis=reduced)))
-        counts = np.flatnonzero(times)
-        found = _product(found, dict(zip(counts.tolist(), times[counts].tolist(), strict=True)))
-    others = prod(lengths[i] for i in range(outer, len(lengths)) if i not in seen)
-    lines = prod(lengths[i] for i in along if i not in seen)
+        allowed.difference_update(loops)  # a loop that moves two such dimensions is no product over them
+        found = _product(found, _inside_along(access, j, loops, lengths, outer, shape[j]))
+    others = prod(lengths[i] for i in range(outer, len(lengths)) if i in allowed)
+    lines = prod(lengths[i] for i in along if i in allowed)
     return {k * others: n * lines for k, n in found.items()}
+
+
+def _inside_along(access: Access, j: int, loops: list[int], lengths: Box, outer: int, extent: int) -> Lines:
+    """How many points of the inner ones of ``loops`` lie inside dimension j, over the points of the parallel ones."""
+    place = np.full((1,) * len(loops), access.offset[j], dtype=np.int64)
+    for axis, i in enumerate(loops):
+        steps = np.arange(lengths[i], dtype=np.int64) * access.matrix[j][i]
+        place = place + steps.reshape([-1 if k == axis else 1 for k in range(len(loops))])
+    good = (place >= 0) & (place < extent)
+    times = np.bincount(np.ravel(good.sum(axis=tuple(axis for axis, i in enumerate(loops) if i >= outer))))
+    counts = np.flatnonzero(times)
+    return dict(zip(counts.tolist(), times[counts].tolist(), strict=True))
 
 
 def _product(one: Lines, other: Lines) -> Lines:
@@ -179,7 +176,7 @@ class Rough:
     @staticmethod
     def of(node: Compute, graph: Graph, tile: tuple[int, int], stages: int) -> Rough:
         """The shortest sums are counted, as ``grid`` does for boxes."""
-        uses = [used(node.operands[k], len(node.loops)) for k in (0, 1)]
+        uses = [loops_used(node.operands[k], len(node.loops)) for k in (0, 1)]
         side = 1 if node.operands[1].fill is not None and node.operands[0].fill is None else 0
         g = grid(node, graph, (1,) * node.parallel)
         return Rough(tuple(zip(*uses, strict=True))[: node.parallel], side, min(g.lines), tile, stages, g.bands)

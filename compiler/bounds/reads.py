@@ -20,7 +20,7 @@ from math import prod
 
 import numpy as np
 
-from compiler.bounds.shape import Box, Places, always_reads, distinct, read_operands
+from compiler.bounds.shape import Box, Places, always_reads, distinct, mixed_loops, read_operands
 from compiler.ir.graph import Compute, Gather, Graph, Node, Operand, View, operands_of
 
 MOST = 1 << 22  # elements of a value that are looked at one by one
@@ -107,24 +107,23 @@ def _together(group: Sequence[Operand], graph: Graph, loops: Box) -> list[list[O
 
 
 def _reading(taps: Sequence[Operand], graph: Graph, node: Node, loops: Box, parallel: int, *, before: bool) -> Reading:
-    shape, matrix = graph.types[taps[0].value].shape, taps[0].access.matrix
-    columns = list(zip(*matrix, strict=True)) if matrix else [()] * len(loops)
-    mixed = tuple(sum(1 for c in column if c) > 1 for column in columns)
-    along = []
-    for j, extent in enumerate(shape):
-        offsets = [o.access.offset[j] for o in taps]
-        ranges = [o.access.range(j, loops) for o in taps]
-        outside = any(low < 0 or high >= extent for low, high in ranges)
-        taken = max(offsets) - min(offsets) + 1
-        outer = tuple(i for i in range(parallel) if matrix[j][i] and loops[i] > 1)
-        along.append(Along(extent, matrix[j], min(offsets), taken, outside, outer))
-    if isinstance(node, Compute):
-        padded = not any(mixed) and any(always_reads(o, graph, loops, parallel) for o in taps)
-        always = padded or any(o.fill is None for o in taps)
-    else:
-        always = any(o.fill is None for o in taps)
+    shape = graph.types[taps[0].value].shape
+    mixed = mixed_loops(taps[0], len(loops))
+    along = tuple(_dimension(taps, j, extent, loops, parallel) for j, extent in enumerate(shape))
+    always = any(o.fill is None for o in taps)
+    if isinstance(node, Compute) and not any(mixed):
+        always = always or any(always_reads(o, graph, loops, parallel) for o in taps)
     whole = not any(mixed) and all(_all_reached(a, loops) for a in along)
-    return Reading(taps[0].value, tuple(along), loops, parallel, mixed, always, before, whole)
+    return Reading(taps[0].value, along, loops, parallel, mixed, always, before, whole)
+
+
+def _dimension(taps: Sequence[Operand], j: int, extent: int, loops: Box, parallel: int) -> Along:
+    """One dimension of what several neighbouring taps read."""
+    offsets, row = [o.access.offset[j] for o in taps], taps[0].access.matrix[j]
+    ranges = [o.access.range(j, loops) for o in taps]
+    outside = any(low < 0 or high >= extent for low, high in ranges)
+    outer = tuple(i for i in range(parallel) if row[i] and loops[i] > 1)
+    return Along(extent, row, min(offsets), max(offsets) - min(offsets) + 1, outside, outer)
 
 
 def _along(a: Along, points: Box, loops: Box, parallel: int) -> int:

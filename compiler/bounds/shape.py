@@ -1,13 +1,14 @@
-"""Contractions and accesses as the bounds see them: extents, and how many elements a box of points must read."""
+"""Accesses as the bounds see them: which part meets data, and how many elements a box of points must read."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache, reduce
 
 import numpy as np
 
+from compiler.costs.contraction import loops_used
 from compiler.ir.access import Access
 from compiler.ir.graph import Compute, Graph, Operand
 
@@ -16,59 +17,19 @@ Steps = tuple[tuple[int, int], ...]  # coefficient and count: all sums of some m
 Places = tuple[Steps, ...]  # by dimension, from some first index on
 
 
-@dataclass(frozen=True)
-class Extents:
-    """A contraction as a batch of matrix products, for one choice of the operand that stays in the plane.
-
-    ``batch`` loops index both operands, ``rows`` the moving one, ``columns`` the stationary one, ``inner`` is summed over.
-    ``share``: at least this part of the products meets data rather than padding.
-    """
-
-    batch: int
-    rows: int
-    columns: int
-    inner: int
-    share: Fraction
-
-
-def extents(node: Compute, graph: Graph, stationary: int, box: Box | None = None) -> Extents:
-    """``box``: points of the output along each parallel loop (all of them when None)."""
-    lengths = box if box is not None else node.loops[: node.parallel]
-    uses = [used(node.operands[k], len(node.loops)) for k in (0, 1)]
-    batch = rows = columns = 1
-    for i, n in enumerate(lengths):
-        here, there = uses[stationary][i], uses[1 - stationary][i]
-        if here and there:
-            batch *= n
-        elif here:
-            columns *= n
-        else:
-            rows *= n
-    share = min(inside_share(node.operands[k], graph, node.loops) for k in (0, 1))
-    return Extents(batch, rows, columns, node.reduction, share)
-
-
-def used(operand: Operand, loops: int) -> tuple[bool, ...]:
-    """Which loops an operand's address depends on."""
-    return _used(operand.access.matrix, loops)
-
-
-@lru_cache(maxsize=1 << 12)
-def _used(matrix: tuple[tuple[int, ...], ...], loops: int) -> tuple[bool, ...]:
-    return tuple(any(row[i] for row in matrix) for i in range(loops))
-
-
 def overlapping(node: Compute) -> bool:
     """Whether a contraction in groups reads overlapping windows: some coordinate is moved along and within them."""
-    uses = [used(node.operands[k], len(node.loops)) for k in (0, 1)]
-    if not any(a and b and n > 1 for a, b, n in zip(*uses, node.loops[: node.parallel], strict=False)):
-        return False
-    return any(
-        any(row[i] and not uses[1 - k][i] and node.loops[i] > 1 for i in range(node.parallel))
-        and any(row[i] and node.loops[i] > 1 for i in range(node.parallel, len(node.loops)))
-        for k in (0, 1)
-        for row in node.operands[k].access.matrix
+    long = {i for i, n in enumerate(node.loops) if n > 1}
+    along, inner = long & {*range(node.parallel)}, long - {*range(node.parallel)}
+    one, other = ({i for i in along if loops_used(o, len(node.loops))[i]} for o in node.operands[:2])
+    return bool(one & other) and any(
+        _moved(o, alone) & _moved(o, inner) for o, alone in zip(node.operands, (one - other, other - one), strict=False)
     )
+
+
+def _moved(operand: Operand, loops: Iterable[int]) -> set[int]:
+    """Coordinates that some of the loops move."""
+    return {j for i in loops for j in operand.access.dims(i)}
 
 
 def inside_share(operand: Operand, graph: Graph, loops: tuple[int, ...]) -> Fraction:
@@ -109,17 +70,22 @@ def always_reads(operand: Operand, graph: Graph, loops: tuple[int, ...], paralle
     """Whether every output point reads data at least once (no output is made of padding alone)."""
     if operand.fill is None:
         return True
-    shape = graph.types[operand.value].shape
-    for offset, row, extent in zip(operand.access.offset, operand.access.matrix, shape, strict=True):
-        outer = [c * (n - 1) for c, n in zip(row[:parallel], loops[:parallel], strict=True)]
-        low, high = offset + sum(min(0, c) for c in outer), offset + sum(max(0, c) for c in outer)
-        steps = [abs(c) for c, n in zip(row[parallel:], loops[parallel:], strict=True) if c and n > 1]
-        inner = [c * (n - 1) for c, n in zip(row[parallel:], loops[parallel:], strict=True)]
-        reach = sum(max(0, c) for c in inner), sum(min(0, c) for c in inner)
-        gap = max(steps, default=0) > extent  # a window that could step over the whole tensor
-        if gap or low + reach[0] < 0 or high + reach[1] >= extent:
-            return False
-    return True
+    access = operand.access
+    return all(
+        _meets_data(access.offset[j], access.matrix[j], extent, loops, parallel)
+        for j, extent in enumerate(graph.types[operand.value].shape)
+    )
+
+
+def _meets_data(offset: int, row: tuple[int, ...], extent: int, loops: tuple[int, ...], parallel: int) -> bool:
+    """Whether the window of every point has a tap inside ``extent``, in one dimension."""
+    moves = [c * (n - 1) for c, n in zip(row, loops, strict=True)]
+    outer, inner = moves[:parallel], moves[parallel:]
+    low, high = offset + sum(min(0, c) for c in outer), offset + sum(max(0, c) for c in outer)
+    steps = [abs(c) for c, n in zip(row[parallel:], loops[parallel:], strict=True) if c and n > 1]
+    gap = max(steps, default=0) > extent  # a window that could step over the whole tensor
+    reaches = low + sum(max(0, c) for c in inner) >= 0 and high + sum(min(0, c) for c in inner) < extent
+    return reaches and not gap
 
 
 def read_box(operand: Operand, graph: Graph, loops: tuple[int, ...], box: Box) -> Box:
@@ -150,7 +116,12 @@ def read_operands(node: Compute) -> list[Operand]:
     return [o for i, o in enumerate(node.operands) if i in used_at]
 
 
+def mixed_loops(operand: Operand, loops: int) -> tuple[bool, ...]:
+    """For each of ``loops`` loops whether it moves several coordinates (a diagonal reads less than its box)."""
+    return tuple(len(operand.access.dims(i)) > 1 for i in range(loops))
+
+
 def unmixed(operand: Operand) -> bool:
-    """Whether no loop moves two coordinates (a diagonal reads less than its box)."""
-    columns = zip(*operand.access.matrix, strict=True) if operand.access.matrix else iter(())
-    return all(sum(1 for c in column if c) <= 1 for column in columns)
+    """Whether no loop moves two coordinates."""
+    matrix = operand.access.matrix
+    return not any(mixed_loops(operand, len(matrix[0]) if matrix else 0))

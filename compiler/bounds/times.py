@@ -77,33 +77,35 @@ class Times:
         behind, before = self.ways.behind(known), self.ways.before(known)
         self._ready = {key: cycles for key, cycles in like._ready.items() if key[0] not in behind}
         self._apart = {key: cycles for key, cycles in like._apart.items() if key[0] not in behind}
-        self.first |= {value: cycles for value, cycles in like.first.items() if value not in behind}
-        self.start = {value: cycles for value, cycles in like.start.items() if value not in behind}
-        self.early = {value: cycles for value, cycles in like.early.items() if value not in behind}
-        self._rest = {value: cycles for value, cycles in like._rest.items() if value not in before}
+        self.first |= _without(like.first, behind)
+        self.start, self.early = _without(like.start, behind), _without(like.early, behind)
+        self._rest = _without(like._rest, before)
 
     # -- heads ----------------------------------------------------------------------------------------------------------
 
     def _head(self, node: Node) -> None:
+        name = node.output
         if isinstance(node, Scatter | Sort):  # an element may come from the data alone, or from any place of the input
             source = node.data if isinstance(node, Scatter) else node.input
-            self.start[node.output] = self.first[node.output] = self.first[source]
+            self.start[name] = self.first[name] = self.first[source]
             return
+        sure = [self.first[v] for v, always in self.ways.sure[name] if always]
         if self.pace.is_name(node):
-            known = [self.first[v] for v, always in self.ways.sure[node.output] if always]
-            none = not known or any(not always for _, always in self.ways.sure[node.output])
-            self.first[node.output] = 0 if none else min(known)
-            self.start[node.output] = self.first[node.output]
+            all_sure = len(sure) == len(self.ways.sure[name])
+            self.start[name] = self.first[name] = min(sure, default=0) if all_sure else 0
             return
-        start = max((self.first[v] for v, always in self.ways.sure[node.output] if always), default=0)
-        if isinstance(node, Compute) and node.output in self.planes:
-            start = max(start, self._loaded(node))
-        self.early[node.output] = start
-        if isinstance(node, Compute) and node.reducer and (not self.pace.may_be_on_planes(node) or self._at_once(node)):
-            start = max(start, self.of_one(node))
-        self.start[node.output] = start
-        done = max((self._for_one(node, r) for r in self.ways.readings[node.output]), default=0)
-        self.first[node.output] = max(start, done) + self._step[node.output]
+        self.early[name], self.start[name] = self._earliest(node, max(sure, default=0))
+        done = max((self._for_one(node, r) for r in self.ways.readings[name]), default=0)
+        self.first[name] = max(self.start[name], done) + self._step[name]
+
+    def _earliest(self, node: Node, start: int) -> tuple[int, int]:
+        """When an operation's unit may begin, at ``start`` or later: with any of its work, and with what counts of it."""
+        if not isinstance(node, Compute):
+            return start, start
+        early = max(start, self._loaded(node)) if node.output in self.planes else start
+        if node.reducer and (not self.pace.may_be_on_planes(node) or self._at_once(node)):
+            return early, max(early, self.of_one(node))
+        return early, early
 
     def _at_once(self, node: Compute) -> bool:
         """Whether what planes have to do counts from the moment that all terms of some sum are there."""
@@ -321,6 +323,10 @@ class Times:
             sure = [first[v] for v, always in reads if always and v in first]
             return min(sure) if reads and len(sure) == len(reads) else None
         return max((first[v] for v, always in reads if always and v in first), default=None)
+
+
+def _without(cycles: dict[str, int], left_out: set[str]) -> dict[str, int]:
+    return {value: when for value, when in cycles.items() if value not in left_out}
 
 
 def _combine(paths: list[tuple[int, bool]]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from compiler.bounds import names
 from compiler.bounds.demand import Demands
@@ -17,6 +17,15 @@ MOST, FEW = 1 << 16, 32  # operations that are looked at in search of bodies: ov
 
 Trail = tuple[list[tuple[str, int]], list[tuple[str, int]]]
 Flow = tuple[str, list[str], bool]
+
+
+def _readers(nodes: Iterable[Node], values: Callable[[Node], Iterable[str]]) -> dict[str, list[str]]:
+    """By value the outputs of the nodes of whose ``values`` it is one."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for node in nodes:
+        for value in dict.fromkeys(values(node)):
+            found[value].append(node.output)
+    return found
 
 
 class Ways:
@@ -38,17 +47,12 @@ class Ways:
         self.whole = {node.output: self._wholly(node) for node in graph.nodes}
         self.pieces = {node.output: self._pieces(node) for node in graph.nodes}
         self.covered = covered(graph, self.readings)
-        self.readers: dict[str, list[str]] = defaultdict(list)
-        self.whole_readers: dict[str, list[str]] = defaultdict(list)
+        self.readers = _readers(graph.nodes, reads_of)
+        self.whole_readers = _readers(graph.nodes, lambda node: [v for v, whole in self.whole[node.output] if whole])
         self.counted = Counted()
         self._trails: dict[str, Trail] = {}
         self._flows: dict[str, list[Flow]] = {}
         self.far = max(FEW, MOST // max(1, len(graph.nodes)))  # operations before or behind that are looked at
-        for node in graph.nodes:
-            for value in dict.fromkeys(reads_of(node)):
-                self.readers[value].append(node.output)
-            for value in dict.fromkeys(value for value, whole in self.whole[node.output] if whole):
-                self.whole_readers[value].append(node.output)
 
     def behind(self, names: Iterable[str]) -> set[str]:
         """Values that come from these or from what comes from them."""

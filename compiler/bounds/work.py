@@ -12,11 +12,12 @@ from fractions import Fraction
 from math import ceil, prod
 
 from compiler.bounds.planes import beats, by_sums, ends, grid, one_sided
-from compiler.bounds.shape import Box, Extents, extents, inside_share, read_box, read_operands, unmixed
-from compiler.ir.expr import FREE, Expr
+from compiler.bounds.shape import Box, inside_share, read_box, read_operands, unmixed
+from compiler.costs.contraction import has_plane_types, product_shape
+from compiler.costs.cycles import alu_passes, epilogue_stages, vector_stages
 from compiler.ir.graph import Compute, Gather, Graph, Node, Operand, Reshape, Scatter, Sort, View
 from compiler.isa.machine import Machine
-from compiler.isa.timing import ceil_div, sort_run, sort_stages
+from compiler.isa.timing import ceil_div, lanes, sort_run, sort_stages
 
 Work = dict[str, Fraction]  # unit class -> unit-cycles
 SCHEDULED = ("external", "weights", "matrix", "vector", "move")
@@ -39,7 +40,7 @@ def sparse(node: Compute, graph: Graph, machine: Machine, loaded: Collection[int
     if node.reducer is None and node.expr.is_identity and node.post is None:
         return [{}]
     found = [on_vector(node, graph, machine, box)] if machine.vector.instances else []
-    if on_planes(node, graph, machine):
+    if has_plane_types(node, graph, machine):
         found += _planes(node, graph, machine, box, loaded, part=True)
     return found
 
@@ -56,7 +57,7 @@ def _forms(node: Node, graph: Graph, machine: Machine, box: Box | None, loaded: 
     if node.reducer is None and node.expr.is_identity and node.post is None:
         return [{}]  # a copy, which may be a name for the same memory
     found = [on_vector(node, graph, machine, box)] if machine.vector.instances else []
-    if on_planes(node, graph, machine):
+    if has_plane_types(node, graph, machine):
         found += _planes(node, graph, machine, box, loaded)
     return found
 
@@ -70,20 +71,13 @@ def _ordered(node: Scatter | Sort, graph: Graph, machine: Machine) -> Work:
     return {"vector": Fraction(kind.elements * sort_stages(run // 2 + 1), max(1, machine.vector.lanes))}
 
 
-def on_planes(node: Compute, graph: Graph, machine: Machine) -> bool:
-    """Whether a plane can execute this contraction."""
-    if not node.is_contraction:
-        return False
-    return all(graph.types[o.value].dtype.value in machine.matrix.tiles for o in node.operands[:2])
-
-
 def loaded_before(nodes: Sequence[Node], graph: Graph, machine: Machine) -> dict[str, list[int]]:
     """By output of an operation: factors that an earlier one may have left in the planes, under whatever name."""
     makers = {node.output: node for node in graph.nodes}
     seen: set[str] = set()
     found: dict[str, list[int]] = {}
     for node in nodes:
-        if isinstance(node, Compute) and on_planes(node, graph, machine):
+        if isinstance(node, Compute) and has_plane_types(node, graph, machine):
             factors = [_original(o.value, makers) for o in node.operands[:2]]
             found[node.output] = [side for side, value in enumerate(factors) if value in seen]
             seen.update(factors)
@@ -104,33 +98,20 @@ def _original(value: str, makers: Mapping[str, Node]) -> str:
     return value
 
 
-def passes(expr: Expr | None, machine: Machine) -> int:
-    """Arithmetic-unit operations that one element of an expression needs."""
-    if expr is None:
-        return 0
-    return sum(machine.passes.get(step.op, 1) for step in expr.steps if step.op not in FREE)
-
-
-def vector_stages(node: Compute, machine: Machine) -> tuple[int, int]:
-    """Cycles in which lanes of a vector unit take an element, and what is behind the reduction."""
-    body = passes(node.expr, machine) + (1 if node.reducer else 0)
-    return max(1, ceil_div(body, machine.vector.alus)), ceil_div(passes(node.post, machine), machine.vector.alus)
-
-
 def vector_lanes(node: Compute, graph: Graph, machine: Machine) -> int:
     """Elements per cycle: wide ones take two lanes. The narrowest reading, which can only lower the bound."""
     steps = (*node.expr.steps, *(node.post.steps if node.post else ()))
     size = min([graph.types[node.output].dtype.size, *(step.dtype.size for step in steps)])
-    return machine.vector.lanes if size <= 4 else machine.vector.lanes // 2
+    return lanes(machine, size)
 
 
 def on_vector(node: Compute, graph: Graph, machine: Machine, box: Box | None) -> Work:
     """What an operation takes of the vector units."""
     points = prod(box) if box is not None else node.points
     body, post = vector_stages(node, machine)
-    lanes = vector_lanes(node, graph, machine)
-    filled, ended = _data_share(node, graph, box) * points * node.reduction / lanes, Fraction(points, lanes)
-    if box is None and not on_planes(node, graph, machine):  # else some may be made there, and parts add up
+    width = vector_lanes(node, graph, machine)
+    filled, ended = _data_share(node, graph, box) * points * node.reduction / width, Fraction(points, width)
+    if box is None and not has_plane_types(node, graph, machine):  # else some may be made there, and parts add up
         filled, ended = Fraction(ceil(filled)), Fraction(ceil(ended))
     cycles = filled * body + ended * post
     if box is None and not node.is_contraction:
@@ -171,58 +152,66 @@ def _planes(
     epilogue behind the planes. ``part``: only what holds in proportion for a part of the outputs."""
     g = grid(node, graph, box)
     tile = machine.matrix.tiles[graph.types[node.operands[0].value].dtype.value]
-    both = Fraction(0) if part else beats(g, *tile)
-    sides = [extents(node, graph, side, box) for side in (0, 1)]
-    alone = [one_sided(g, e.columns, *tile) for e in sides]
-    loads = [_loads(node, graph, machine, e, side, box is None) for side, e in enumerate(sides)]
-    for side in loaded:
-        loads[side]["weights"] = Fraction(0)
-    ways = [(max(cycles, both), load) for cycles, load in zip(alone, loads, strict=True)]
-    if min(alone) < both < max(alone):
-        share = (both - alone[1]) / (alone[0] - alone[1])
-        ways.append((both, {u: share * w + (1 - share) * loads[1][u] for u, w in loads[0].items()}))
-    post = passes(node.post, machine)
+    post, last = alu_passes(node.post, machine), epilogue_stages(node.post, machine)
     outputs = g.batch * g.count * g.across
-    last = max(1, ceil_div(post, machine.matrix.alus))
-    lanes = vector_lanes(node, graph, machine)
+    width = vector_lanes(node, graph, machine)
     extra = [o for o in read_operands(node) if o not in node.operands[:2]]
     fetches = _fetches(extra, node, graph, machine, "bcd", machine.matrix.ports) if box is None else Fraction(0)
     ended = ends(g, tile[1])
-    for cycles, load in ways:
+    alone = [one_sided(g, product_shape(node, side, box).columns, *tile) for side in (0, 1)]
+    loads = _loads(node, graph, machine, box, loaded)
+    for cycles, load in _mixed(alone, loads, Fraction(0) if part else beats(g, *tile)):
         for behind in range(1, last + 1):
             # each pass that ends a sum takes `behind` cycles a row, which pays for that many ALU stages
             matrix = cycles + (behind - 1) * ended
             rest = ceil_div(max(0, post - behind * machine.matrix.alus), machine.vector.alus)
             work = {"matrix": max(matrix, fetches) if behind == last else matrix}
-            yield work | load | {"vector": Fraction(outputs * rest, lanes)}
+            yield work | load | {"vector": Fraction(outputs * rest, width)}
+
+
+def _mixed(alone: list[Fraction], loads: list[Work], both: Fraction) -> list[tuple[Fraction, Work]]:
+    """Cycles of the planes and of the ports: with each side ``alone`` stationary, and with as much of one side that the count
+    over ``both`` decides."""
+    ways = [(max(cycles, both), load) for cycles, load in zip(alone, loads, strict=True)]
+    if min(alone) < both < max(alone):
+        share = (both - alone[1]) / (alone[0] - alone[1])
+        ways.append((both, {u: share * w + (1 - share) * loads[1][u] for u, w in loads[0].items()}))
+    return ways
 
 
 def sums_decide(node: Compute, graph: Graph, tile: tuple[int, int]) -> bool:
     """Whether no form of a contraction on planes is counted by anything but its sums."""
     g = grid(node, graph)
-    alone = [one_sided(g, extents(node, graph, side).columns, *tile) for side in (0, 1)]
+    alone = [one_sided(g, product_shape(node, side).columns, *tile) for side in (0, 1)]
     return max(beats(g, *tile), min(alone)) == by_sums(g, *tile)
 
 
-def _loads(node: Compute, graph: Graph, machine: Machine, e: Extents, side: int, whole: bool) -> Work:
-    """Cycles of the weight ports, and of the external one, when operand ``side`` is in the planes."""
-    size = graph.types[node.operands[side].value].dtype.size
-    share = e.share if whole or e.share == 1 else Fraction(0)
-    found = {"weights": Fraction(e.batch * e.inner * e.columns * size, machine.weights.bytes_per_cycle) * share}
-    if machine.external.all_weights and whole:
-        found["external"] = _fetched(node, graph, machine) * e.share
+def _loads(node: Compute, graph: Graph, machine: Machine, box: Box | None, loaded: Collection[int]) -> list[Work]:
+    """By side that is stationary the cycles of the weight ports, and of the external one; ``loaded``: sides that are in the
+    planes already."""
+    share = min(inside_share(o, graph, node.loops) for o in node.operands[:2])
+    found: list[Work] = []
+    for side, operand in enumerate(node.operands[:2]):
+        batch, _, columns, depth = product_shape(node, side, box)
+        size = batch * depth * columns * graph.types[operand.value].dtype.size
+        taken = side not in loaded and (box is None or share == 1)
+        found.append({"weights": Fraction(size, machine.weights.bytes_per_cycle) * share if taken else Fraction(0)})
+        if machine.external.all_weights and box is None:
+            found[-1]["external"] = _fetched(node, graph, machine) * share
     return found
 
 
 def _fetched(node: Compute, graph: Graph, machine: Machine) -> Fraction:
     """Cycles of the external port for a constant factor that planes take from there only; charged to its first reader."""
-    found = Fraction(0)
-    for o in node.operands[:2]:
-        if o.value not in graph.constants or o.fill is not None:
-            continue
-        readers = (n for n in graph.nodes if isinstance(n, Compute) and any(p.value == o.value for p in n.operands))
-        mixed = any(sum(1 for c in column if c) > 1 for column in zip(*o.access.matrix, strict=True))
-        whole = read_box(o, graph, node.loops, node.loops) == graph.types[o.value].shape and not mixed
-        if whole and next(readers) is node:
-            found += Fraction(graph.types[o.value].bytes, machine.external.bytes_per_cycle)
-    return found
+    sizes = [graph.types[o.value].bytes for o in node.operands[:2] if _is_first_reader(node, o, graph)]
+    return Fraction(sum(sizes), machine.external.bytes_per_cycle)
+
+
+def _is_first_reader(node: Compute, o: Operand, graph: Graph) -> bool:
+    """Whether a node is the first that reads a constant, and reads all of it."""
+    if o.value not in graph.constants or o.fill is not None or not unmixed(o):
+        return False
+    if read_box(o, graph, node.loops, node.loops) != graph.types[o.value].shape:
+        return False
+    readers = (n for n in graph.nodes if isinstance(n, Compute) and any(p.value == o.value for p in n.operands))
+    return next(readers) is node

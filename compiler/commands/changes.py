@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from compiler.commands.tables import escaped, line_of
+from compiler.commands.tables import markdown as table
 from compiler.difference import COLUMNS, PRICE, Difference, Figure, Operation, number, percent
 
 MOST = 200  # operations shown; JSON has all
@@ -25,6 +27,8 @@ def verdict(found: Difference) -> str:
         return f"Over budget: {'; '.join(found.over)}."
     if found.reasons[0] != found.reasons[1]:
         return "The cost is exact now." if not found.reasons[1] else f"The cost is a bound now: {found.reasons[1]}."
+    if found.new:
+        return f"New: {', '.join(f'{f.title} {number(f.after)} {f.unit}'.rstrip() for f in found.figures[:4])}."
     said = [f"{f.title} {_change(f)}" for f in found.figures if f.changed and not f.key.startswith(PRICE)]
     said += _prices([f for f in found.figures if f.changed and f.key.startswith(PRICE)])
     return f"Changed: {', '.join(said)}." if said else "The cost is the same; operations share it differently."
@@ -70,20 +74,17 @@ def _text(found: Difference) -> list[str]:
 
 def _markdown(found: Difference) -> list[str]:
     lines = [
-        f"**{_escaped(verdict(found))}**",
+        f"**{escaped(verdict(found))}**",
         "",
-        f"{_escaped(_names(found))} on {_escaped(found.target)} in {found.precision}",
+        f"{escaped(_names(found))} on {escaped(found.target)} in {found.precision}",
     ]
-    lines += ["", "| | before | after | change |", "| --- | ---: | ---: | ---: |"]
-    lines += [f"| {_escaped(title)} | {' | '.join(values)} |" for title, *values in _shown(found)]
+    lines += ["", *table(("", "before", "after", "change"), _shown(found))]
     if not found.operations:
         return lines
     count = len(found.operations)
     lines += ["", f"<details><summary>{count} operation{'s' if count > 1 else ''} changed</summary>", ""]
-    lines += [f"| operation | | {' | '.join(_HEADS[c] for c in COLUMNS)} |", "| --- | --- |" + " ---: |" * len(COLUMNS)]
-    for operation in found.operations[:MOST]:
-        cells = " | ".join(_pair(operation, column) for column in COLUMNS)
-        lines.append(f"| {_escaped(_plain(operation.name))} | {_state(operation)} | {cells} |")
+    rows = [(_plain(o.name), _state(o), *(_pair(o, column) for column in COLUMNS)) for o in found.operations[:MOST]]
+    lines += table(("operation", "", *(_HEADS[c] for c in COLUMNS)), rows, left=2)
     return [*lines, *([""] if _rest(found) else []), *_rest(found), "", "</details>"]
 
 
@@ -113,15 +114,5 @@ def _value(counts: Mapping[str, int] | None, column: str) -> int:
 
 def _plain(text: str) -> str:
     """Names come from models: one line, of bearable length."""
-    line = _line(text)
+    line = line_of(text)
     return line if len(line) <= 120 else "..." + line[-117:]
-
-
-def _line(text: str) -> str:
-    return "".join(c if c.isprintable() else " " for c in text)
-
-
-def _escaped(text: str) -> str:
-    """Text that says nothing to Markdown or HTML."""
-    html = _line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return "".join(f"\\{c}" if c in "\\`*_[]|~@#!" else c for c in html)

@@ -47,7 +47,7 @@ def add_command(commands: Any, parser: Callable[[], argparse.ArgumentParser], pr
     """Add ``completion`` to the commands of ``parser``, which is started as ``program``."""
     command = commands.add_parser("completion", help="what a shell needs to complete this command", description=ABOUT)
     command.add_argument("shell", choices=SHELLS)
-    command.set_defaults(run=lambda chosen: _run(chosen.shell, parser(), program), json=False)
+    command.set_defaults(run=lambda chosen: _run(chosen.shell, parser(), program))
 
 
 def _run(shell: str, parser: argparse.ArgumentParser, program: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -29,12 +30,34 @@ UNWRITABLE: Final[dict[type[Exception], str]] = REASONS | {
 }
 
 
+PIPE = "-"
+
+
 def read(path: str | os.PathLike[str], option: str, what: str) -> bytes:
-    """What a file holds. ``ModelError`` names the ``option`` (empty for an argument without one) that takes ``what``."""
+    """What a file holds, or for "-" standard input. ``ModelError`` names the ``option`` (empty for an argument without one)
+    that takes ``what``."""
+    if str(path) == PIPE:
+        return _piped(what)
     try:
         return Path(path).read_bytes()
     except (OSError, ValueError) as error:  # a path with a null character is a ValueError
         raise ModelError(unreadable(path, error, option, what)) from None
+
+
+def _piped(what: str) -> bytes:
+    if sys.stdin is None or sys.stdin.isatty():
+        raise WrongOption(f"-: nothing is piped into standard input; give {what}")
+    if not (data := sys.stdin.buffer.read()):
+        raise ModelError(f"-: standard input is empty, or was read already; give {what}")
+    return data
+
+
+def source(path: str | os.PathLike[str], data: bytes | None = None) -> Any:
+    """What ``compiler.load`` reads: the path, for files beside it, or what standard input holds (``data``, if it was read)."""
+    if str(path) != PIPE:
+        return path
+    data = _piped("a model") if data is None else data
+    return data.decode(errors="replace") if data[:4096].lstrip().startswith((b"graph", b"#")) else data
 
 
 def unreadable(path: str | os.PathLike[str], error: OSError | ValueError, option: str, what: str) -> str:
@@ -66,6 +89,15 @@ def read_arrays(path: str, option: str = "--inputs", what: str = INPUTS) -> dict
             return {name: stored[name] for name in stored.files}
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise ModelError(f"{option} {path}: it is no .npz file of arrays; write it with numpy.savez") from error
+
+
+def read_array(path: str, option: str) -> Array:
+    """The array of an .npy file."""
+    data = read(path, option, "an .npy file")
+    try:
+        return np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ModelError(f"{option} {path}: it is no .npy file; write it with numpy.save") from error
 
 
 def write_arrays(path: str, arrays: dict[str, Array], option: str) -> None:
@@ -102,9 +134,13 @@ def _unwritable(error: OSError | ValueError) -> str:  # a path with a null chara
 
 
 def write(path: str | os.PathLike[str], data: bytes, option: str) -> None:
-    """All of ``data`` or no file: what a full disk leaves of a new one is removed. ``ModelError`` names the option."""
+    """All of ``data`` or no file: what a full disk leaves of a new one is removed. ``ModelError`` names the option.
+    "-" is standard output."""
     if not str(path):
         raise WrongOption(f"{option} names no file")
+    if str(path) == PIPE:
+        sys.stdout.buffer.write(data)
+        return
     place, new = Path(path), False
     try:
         new = not place.exists()

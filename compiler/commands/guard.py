@@ -1,4 +1,5 @@
-"""How a command ends: whatever goes wrong is one line on standard error and an exit status, never a traceback."""
+"""How a command ends: whatever goes wrong is a line on standard error (one more for each of several reasons) and an exit status,
+never a traceback."""
 
 from __future__ import annotations
 
@@ -41,9 +42,25 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise WrongOption(f"{message} ({self.prog} --help says what it takes)")
 
+    def begin(self) -> None:
+        """Take ``--version``, and show the help when no command is named."""
+        self.add_argument(
+            "--version", action=_Version, nargs=0, help="print the version, with the digest of the compiler"
+        )
+        self.set_defaults(run=lambda _: self.print_help(), form="text")
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from compiler.codegen.emit import VERSION
+        from compiler.sources import version_name
+
+        sys.stdout.write(f"takt {version_name(VERSION)}\n")
+        parser.exit()
+
 
 Parsed = Callable[[], argparse.Namespace]
-Run = Callable[[argparse.Namespace], int]
+Run = Callable[[argparse.Namespace], int | None]
 
 
 def guarded(parse: Parsed, run: Run, *, prefix: str, failed: int, expected: tuple[type[Exception], ...] = ()) -> int:
@@ -65,7 +82,7 @@ def guarded(parse: Parsed, run: Run, *, prefix: str, failed: int, expected: tupl
     try:
         chosen = parse()
         failed = getattr(chosen, "failed", failed)
-        status = run(chosen)
+        status = int(run(chosen) or 0)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return _silent(INTERRUPTED)
@@ -87,9 +104,9 @@ def _told(error: OSError) -> str:
 
 
 def _said(prefix: str, message: str, status: int) -> int:
-    line = " ".join(message.split())
+    lines = [" ".join(line.split()) for line in message.split("\n- ")]  # as ``ModelError.told`` lists several reasons
     with suppress(OSError):  # nobody is left to tell
-        sys.stderr.write(f"{prefix}: {line}\n")
+        sys.stderr.write(f"{prefix}: " + "\n  - ".join(lines) + "\n")
         sys.stderr.flush()
     return _silent(status)
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from compiler.commands.tables import escaped, line_of
+from compiler.commands.tables import markdown as table
 from compiler.isa.element import NUMPY
 from compiler.isa.resources import Counters
 from compiler.precision.error import ENDLESS
@@ -13,44 +17,142 @@ from compiler.program import Program
 from compiler.reporting.whole import microseconds
 from compiler.targets import Target
 
+WIDEST = 48  # characters of an operation's name
+
 
 def headline(h: dict[str, Any]) -> list[str]:
-    """What it is, how fast, how much."""
+    """What it is, how fast, how much: one line, then a few figures."""
+    return [title(h), *_aligned(facts(h))]
+
+
+def title(h: dict[str, Any]) -> str:
+    """The model with its sizes, the processor, the precision, and whether the figures are exact."""
+    sizes = "".join(f", {name} {size}" for name, size in h["dims"].items())
     exact = "exact" if h["exact"] else f"bound: {h['reason']}"
+    return f"{line_of(h['model']) or 'program'}{sizes} on {h['target']} in {h['precision']} ({exact}), program {h['digest'][:16]}"
+
+
+def facts(h: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Name, value with its unit, and what it means for the processor."""
+    rate = Fraction(h["inferences_per_second"])
     return [
-        f"{h['model'] or 'program'} for {h['target']} ({h['precision']}), digest {h['digest'][:16]}",
-        f"  latency {h['latency_cycles']} cycles ({h['latency_us']} us), interval {h['interval_cycles']} cycles",
-        f"  {h['operations']} operations, {exact}",
+        ("latency", _time(h["latency_cycles"], h["clock_hz"]), ""),
+        ("interval", _time(h["interval_cycles"], h["clock_hz"]), ""),
+        ("throughput", f"{round(rate):,} inferences/s" if rate >= 100 else f"{float(rate):.3g} inferences/s", ""),
+        ("operations", f"{h['operations']:,}", f"{_percent(h['peak_share'])} of peak"),
+        (
+            "memory",
+            f"{h['memory_used']:,} bytes",
+            f"{_percent(h['memory_share'])} of {h['memory_bytes']:,} bytes on chip",
+        ),
     ]
 
 
-def report(data: dict[str, Any]) -> list[str]:
-    """Headline, distance to the bounds, storage, then one line per operation."""
-    lines = headline(data["headline"])
-    for name, row in data["bounds"].items():
-        lines.append(
-            f"  {name:8} {row['ours']:>12}   bound {row['bound']:>12}   ratio {row['ratio'] or '-'}   {row['limit']}"
+def summary(data: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """All figures of a report that are not of one operation; those beside a proven bound say how near they are."""
+    h, r, bounds = data["headline"], data["resources"], data["bounds"]
+    storage, load = r["storage"], r["load"]
+    streamed = storage["total"] - h["memory_used"]
+    kinds = [(kind, storage[kind]) for kind in ("weights", "activations", "state", "instructions", "scratch")]
+    parts = ", ".join(f"{kind} {size:,}" for kind, size in kinds if size and not (streamed and kind == "instructions"))
+    found = [
+        (
+            name,
+            value,
+            _near(bounds[name])
+            if name in ("latency", "interval")
+            else f"{note}: {parts}"
+            if name == "memory"
+            else note,
         )
-    lines += accuracy(data["accuracy"])
-    storage = data["resources"]["storage"]
-    lines.append("  storage  " + ", ".join(f"{name} {size}" for name, size in storage.items()))
-    lines.append("  " + loading(data["resources"]["load"], data["headline"]["clock_hz"]))
-    lines.append(f"  {'operation':48} {'kind':12} {'operations':>14} {'cycles':>9} {'energy fJ':>16}  limited by")
-    for row in data["per_operation"]:
-        name = row["name"] if len(row["name"]) <= 48 else "..." + row["name"][-45:]  # the column's width
-        lines.append(
-            f"  {name:48} {row['kind']:12} {row['operations']:>14} {row['cycles']:>9} {row['energy_fj']:>16}  {row['limiting']}"
+        for name, value, note in facts(h)
+    ]
+    found.append(("live buffers", f"{bounds['memory']['ours']:,} bytes", _near(bounds["memory"])))
+    outside = storage["external"] + streamed
+    if outside:
+        told = f"weights {storage['external']:,}" + (
+            f", instructions {streamed:,} that are streamed" if streamed else ""
         )
-    total = data["totals"]
-    lines.append(f"  {'total':48} {'':12} {total['operations']:>14} {total['cycles']:>9} {total['energy_fj']:>16}")
+        found.append(("external", f"{outside:,} bytes", told))
+    crossing = {kind: load[kind] for kind in ("instructions", "constants", "state", "external") if load[kind]}
+    return [
+        *found,
+        ("IO", f"{r['io']['bytes_in']:,} bytes in, {r['io']['bytes_out']:,} bytes out", ""),
+        ("energy", f"{r['energy_fj'] / 1e9:,.3f} uJ", ""),
+        (
+            "loading",
+            f"{load['bytes_in']:,} bytes in {_time(load['cycles_in'], h['clock_hz'])}",
+            "before the first inference: " + ", ".join(f"{kind} {size:,}" for kind, size in crossing.items()),
+        ),
+    ]
+
+
+def report(data: dict[str, Any], more: Sequence[str] = ()) -> list[str]:
+    """Title, figures, accuracy, what a command adds, then one line for each operation."""
+    lines = [title(data["headline"]), *_aligned(summary(data)), *accuracy(data["accuracy"]), *more]
+    rows = _operations(data)
+    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
+    for row in rows:
+        cells = [
+            f"{cell:{'<' if n in LEFT else '>'}{width}}"
+            for n, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append(f"  {'  '.join(cells)}".rstrip())
     return lines
 
 
-def loading(load: dict[str, int], clock_hz: int) -> str:
-    """What crosses the link before the first cycle, and how long that takes."""
-    kinds = ", ".join(f"{kind} {load[kind]}" for kind in ("instructions", "constants", "state", "external"))
-    time = microseconds(load["cycles_in"], clock_hz)
-    return f"loading  {load['bytes_in']} bytes in {load['cycles_in']} cycles ({time} us): {kinds}"
+def markdown(data: dict[str, Any], more: Sequence[str] = ()) -> list[str]:
+    """The same as Markdown, with the operations folded."""
+    (head, *rows), count = _operations(data), len(data["per_operation"])
+    told = [escaped(line.strip()) for line in accuracy(data["accuracy"])]
+    lines = [f"**{escaped(title(data['headline']))}**", "", *table(("", "", ""), summary(data), left=3)]
+    lines += ["", *(f"- {line}" for line in told)] if told else []
+    lines += ["", *more] if more else []
+    return [
+        *lines,
+        "",
+        f"<details><summary>{count} operations</summary>",
+        "",
+        *table(head, rows, left=2),
+        "",
+        "</details>",
+        "",
+    ]
+
+
+LEFT = (0, 1, 6)  # columns of operations that are words
+
+
+def _operations(data: dict[str, Any]) -> list[tuple[str, ...]]:
+    cycles = data["totals"]["cycles"] or 1
+    found: list[tuple[str, ...]] = [("operation", "kind", "operations", "cycles", "share", "energy nJ", "limited by")]
+    for row in (*data["per_operation"], {"name": "total", "kind": "", "limiting": ""} | data["totals"]):
+        name = line_of(row["name"])
+        name = name if len(name) <= WIDEST else "..." + name[3 - WIDEST :]
+        share = f"{row['cycles'] / cycles:.1%}".replace("%", " %")
+        figures = f"{row['operations']:,}", f"{row['cycles']:,}", share, f"{row['energy_fj'] / 1e6:,.3f}"
+        found.append((name, row["kind"], *figures, row["limiting"]))
+    return found
+
+
+def _aligned(rows: Sequence[tuple[str, str, str]]) -> list[str]:
+    width = max(len(value) for _, value, _ in rows)
+    return [f"  {name:13}{value:{width}}  {note}".rstrip() for name, value, note in rows]
+
+
+def _time(cycles: int, clock_hz: int) -> str:
+    whole, part = microseconds(cycles, clock_hz).split(".")
+    return f"{cycles:,} cycles = {int(whole):,}.{part} us"
+
+
+def _near(row: dict[str, Any]) -> str:
+    return f"{row['ratio']} x the bound of {row['bound']:,}: {row['limit']}" if row["ratio"] else ""
+
+
+def _percent(share: str) -> str:
+    """Two digits after the point; more than none is never 0."""
+    value = float(share) * 100
+    return "less than 0.01 %" if 0 < value < 0.01 else f"{value:.2f} %"
 
 
 def accuracy(found: dict[str, Any]) -> list[str]:
@@ -80,7 +182,7 @@ def accuracy(found: dict[str, Any]) -> list[str]:
 
 def inspection(data: dict[str, Any]) -> list[str]:
     lines = [
-        f"{data['name'] or 'model'}: {data['parameters']} parameters, {sum(data['operators'].values())} operations"
+        f"{data['name'] or 'model'}: {data['parameters']:,} parameters, {sum(data['operators'].values()):,} operations"
     ]
     for kind in ("inputs", "outputs"):
         lines += [f"  {kind[:-1]} {v['name']}: {v['dtype']}{_shape(v['shape'])}" for v in data[kind]]
@@ -97,10 +199,13 @@ def _shape(dims: list[int | str] | None) -> str:
 
 
 def counters(c: Counters) -> list[str]:
-    lines = []
-    for name, value in c.to_json().items():
-        lines.append(f"{name}: {', '.join(f'{k} {v}' for k, v in value.items()) if isinstance(value, dict) else value}")
-    return lines
+    return [f"{name}: {_counted(value)}" for name, value in c.to_json().items()]
+
+
+def _counted(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_counted(one)}" for name, one in value.items())
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
 def execution(c: Counters, promised: Counters, outputs: dict[str, Any]) -> dict[str, Any]:
@@ -120,7 +225,10 @@ def kept(c: Counters, promised: Counters) -> list[str]:
         return [f"counters equal the program's resources: {'yes' if c == promised else 'no'}"]
     return [
         f"bound: {promised.reason}",
-        f"executed {c.cycles} of at most {promised.cycles} cycles, {c.operations} of at most {promised.operations} operations",
+        (
+            f"executed {c.cycles:,} of at most {promised.cycles:,} cycles, "
+            f"{c.operations:,} of at most {promised.operations:,} operations"
+        ),
         f"no counter exceeds the program's resources: {'yes' if c.within(promised) else 'no'}",
     ]
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any
 
+import numpy as np
+
 import compiler
 from compiler import targets
-from compiler.bundle import Bundle
-from compiler.commands import examples
+from compiler.bundle import Buckets, Bundle
+from compiler.commands import examples, files
 from compiler.commands.guard import WrongOption
+from compiler.commands.progress import shown
 from compiler.commands.words import spoken
+from compiler.driver import Stage, quiet
 from compiler.errors import ModelError
+from compiler.ir.graph import Graph
 from compiler.precision import PRECISIONS
 from compiler.precision.artefact import OtherRanges
 from compiler.program import Program
@@ -52,16 +58,27 @@ def add_sizes(command: argparse.ArgumentParser, *, buckets: bool = False) -> Non
 
 
 def add_course(command: argparse.ArgumentParser) -> None:
-    """``--state`` and ``--bound``."""
-    state, bound = "an input that stays and becomes the output", "most trips of a loop that the data ends"
-    for option, form, text in (("--state", "INPUT=OUTPUT", state), ("--bound", "LOOP=TRIPS", bound)):
+    """``--state``, ``--bound``, ``--constant`` and ``--progress``."""
+    for option, form, text in (
+        ("--state", "INPUT=OUTPUT", "an input that stays and becomes the output"),
+        ("--bound", "LOOP=TRIPS", "most trips of a loop that the data ends"),
+        ("--constant", "INPUT=VALUE", "an input with one value, such as sr=16000, [1,2] or an .npy file"),
+    ):
         command.add_argument(option, action="append", default=[], metavar=form, help=f"{text}; may be repeated")
+    add_progress(command)
+
+
+def add_progress(command: argparse.ArgumentParser) -> None:
+    """``--progress``."""
+    command.add_argument(
+        "--progress", action="store_true", default=None, help="say on standard error what runs (default: on a terminal)"
+    )
 
 
 def typed(options: argparse.Namespace) -> list[str]:
     """Those of the options above that the command line names."""
     single = [name for name in ("target", "precision", "objective") if not isinstance(getattr(options, name), Default)]
-    several = [name for name in ("dim", "state", "bound") if getattr(options, name)]
+    several = [name for name in ("dim", "state", "bound", "constant") if getattr(options, name)]
     return [*(f"--{name}" for name in (*single, *several)), *examples.typed(options)]
 
 
@@ -123,16 +140,48 @@ def states(pairs: Sequence[str]) -> list[tuple[str, str]]:
     return found
 
 
+def constants(pairs: Sequence[str]) -> dict[str, Any]:
+    """Arrays by input: what JSON or an .npy file says."""
+    found: dict[str, Any] = {}
+    for name, value in _named("--constant", "INPUT=VALUE, such as sr=16000", pairs):
+        if value.endswith(".npy"):
+            found[name] = files.read_array(value, "--constant")
+            continue
+        try:
+            found[name] = np.asarray(json.loads({"True": "true", "False": "false"}.get(value, value)))
+        except (ValueError, RecursionError):
+            raise WrongOption(
+                f"--constant takes INPUT=VALUE with a number, true, false, a list or an .npy file, not {name + '=' + value!r}"
+            ) from None
+    return found
+
+
+def loaded(model: str | PathLike[str] | bytes, options: argparse.Namespace, on_stage: Stage = quiet) -> Graph | Buckets:
+    """The graph of a model, or of each size that the options name."""
+    source: Any = model
+    return compiler.load(
+        source,
+        buckets(options.dim),
+        constants(options.constant),
+        states=states(options.state),
+        bounds=bounds(options.bound),
+        on_stage=on_stage,
+    )
+
+
 def compiled(model: str | PathLike[str] | bytes, options: argparse.Namespace) -> Program | Bundle:
     """The program, or by several sizes the bundle, of a model with all the options above."""
-    source: Any = model
     machine = processor(options.target)
-    graph = compiler.load(source, dims=buckets(options.dim), states=states(options.state), bounds=bounds(options.bound))
-    feeds: Any = examples.calibration(graph, options)
-    try:
-        return compiler.compile(graph, machine, options.precision, feeds, objective=options.objective)
-    except OtherRanges as error:
-        raise ModelError(f"--ranges {options.ranges}: {error}") from error
+    with shown(options.progress) as on_stage:
+        graph = loaded(model, options, on_stage)
+        on_stage("calibrate")
+        feeds: Any = examples.calibration(graph, options)
+        try:
+            return compiler.compile(
+                graph, machine, options.precision, feeds, objective=options.objective, on_stage=on_stage
+            )
+        except OtherRanges as error:
+            raise ModelError(f"--ranges {options.ranges}: {error}") from error
 
 
 def _named(option: str, form: str, pairs: Sequence[str]) -> list[tuple[str, str]]:

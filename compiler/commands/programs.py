@@ -30,7 +30,7 @@ def read(path: str) -> list[Program]:
     """The programs of a file."""
     data = files.read(path, "", WHAT)
     if not is_program(data):
-        raise ModelError(f"{path} is not a compiled program; python -m compiler compile MODEL -o FILE writes one")
+        raise ModelError(f"{path} is not a compiled program; takt compile MODEL -o FILE writes one")
     try:
         return of(bundle.read_programs(data))
     except ModelError as error:

@@ -7,7 +7,12 @@ from collections.abc import Mapping
 
 from compiler.errors import Hint
 
-OPTIONS = {"dims": "--dim", "bounds": "--bound", "target": "--target"}  # by the library's argument
+OPTIONS = {
+    "dims": "--dim",
+    "bounds": "--bound",
+    "constants": "--constant",
+    "target": "--target",
+}  # by the library's argument
 
 
 def spoken(hint: Hint) -> str:

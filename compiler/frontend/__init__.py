@@ -1,4 +1,4 @@
-"""From an ONNX model to a graph of primitives (G1)."""
+"""From an ONNX model to a graph of primitives."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from compiler.frontend.lower import Lowering, too_many
 from compiler.frontend.operators import RULES
 from compiler.frontend.reader import Source, folder_of, opsets, read_model
 from compiler.frontend.states import Pair, pair_problems, with_states
-from compiler.frontend.tensors import element_type
+from compiler.frontend.tensors import ELEMENT_TYPES, element_type
 from compiler.ir.builder import Builder
 from compiler.ir.graph import Graph
 from compiler.ir.types import DType, TensorType
@@ -84,6 +84,7 @@ def load(
         for name in lowering.bounds
         if name not in lowering.loops
     ]
+    lowering.problems += _choosers(proto, lowering.problems, constants or {})
     _stop(lowering)
     builder.source = ()
     for value, name in ((v, n) for n, v in scope.items() if v is not None):
@@ -96,6 +97,19 @@ def load(
         "dims": ", ".join(f"{k}={v}" for k, v in sorted((dims or {}).items())),
     }
     return verify(with_states(builder.finish(outputs, lowering.names, metadata), states))
+
+
+def _choosers(proto: ModelProto, problems: Sequence[ModelError], constants: Mapping[str, Array]) -> list[ModelError]:
+    """Where branches are at fault: which inputs of one whole number may choose them, and could be constants."""
+    branches = {node.name for node in proto.graph.node if node.op_type == "If"}
+    open_ones = [v for v in _inputs(proto) if v.name not in constants and all(d == 1 for d in _dims(v))]
+    whole = [
+        v.name for v in open_ones if ELEMENT_TYPES.get(v.type.tensor_type.elem_type, DType.F32).numpy.kind in "iub"
+    ]
+    if not whole or not any(p.node in branches or p.node.startswith("If_") for p in problems):
+        return []
+    said = f"If {' or '.join(map(repr, whole[:4]))} chooses the branch and is always the same, give its value."
+    return [ModelError(said, hint=Hint("constants", {whole[0]: 1}))]
 
 
 def _stop(lowering: Lowering) -> None:
@@ -189,11 +203,22 @@ def _bind(
     if given is None:
         scope[value.name] = lowering.b.input(value.name, kind)
         return
+    given = _converted(given, kind)
     if TensorType(DType.of(given.dtype), given.shape) != kind:
         raise ModelError(
             f"The constant for {value.name!r} is {given.dtype}{list(given.shape)}, but the input is {kind}."
         )
     scope[value.name] = lowering.b.constant(given)
+
+
+def _converted(given: Array, kind: TensorType) -> Array:
+    """The constant in the input's type, where nothing but the rounding of floats is lost; one number in a shape of ones."""
+    array = given.reshape(kind.shape) if given.size == 1 == kind.elements else given
+    with np.errstate(over="ignore", invalid="ignore"):
+        made = array.astype(kind.dtype.numpy)
+    floats = given.dtype.kind == made.dtype.kind == "f"
+    whole = given.dtype.kind in "iub" and np.array_equal(made, array)
+    return made if floats or whole else given
 
 
 def _outputs(proto: ModelProto, lowering: Lowering, scope: Mapping[str, str | None]) -> dict[str, str]:

@@ -16,6 +16,7 @@ from compiler.frontend import external
 from compiler.frontend.limits import DEFAULT, Limits
 
 _COMPILED = (b"TAKTBIN\n", b"TAKTBUN\n")  # how programs and bundles begin
+POINTER = b"version https://git-lfs.github.com/spec/"  # how what Git LFS keeps in place of a file begins
 Source = str | Path | bytes | ModelProto
 
 
@@ -64,6 +65,8 @@ def _looks_like_text(data: bytes) -> bool:
 
 
 def _not_a_model(data: bytes) -> str:
+    if data.startswith(POINTER):
+        return "The file is a Git LFS pointer, not the model itself. Fetch the model: git lfs pull."
     if _looks_like_text(data):
         return "The file is text, not an ONNX model. Export the model to ONNX and give the *.onnx file."
     if data[:2] == b"PK":

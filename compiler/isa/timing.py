@@ -8,6 +8,7 @@ that time is said in ``compiler.isa.flow``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from compiler.isa.element import SIZE
 from compiler.isa.instruction import Flag, Instruction
@@ -24,11 +25,20 @@ def ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def passes(program: Program | None, table: Mapping[str, int]) -> int:
-    """Arithmetic-unit operations that one element needs."""
-    if program is None:
-        return 0
-    return sum(table.get(step.op, 1) for step in program.steps if step.op not in FREE)
+class Operation(Protocol):
+    """A step of an expression: a scalar operator by name."""
+
+    @property
+    def op(self) -> str: ...
+
+
+def passes(steps: Iterable[Operation], table: Mapping[str, int]) -> int:
+    """Arithmetic-unit operations that one element needs for all ``steps``; ``table``: those of an operator, 1 unless it says."""
+    return sum(table.get(step.op, 1) for step in steps if step.op not in FREE)
+
+
+def _passes(machine: Machine, program: Program | None) -> int:
+    return passes(program.steps if program else (), machine.passes)
 
 
 def tree_depth(points: int) -> int:
@@ -57,7 +67,7 @@ def loadw_beats(machine: Machine, tables: Tables, i: Instruction) -> int:
 
 
 def matmul_beats(machine: Machine, tables: Tables, i: Instruction) -> int:
-    steps = passes(program_of(tables, i.post), machine.passes) if i.flags & _LAST else 0
+    steps = _passes(machine, program_of(tables, i.post)) if i.flags & _LAST else 0
     return i.count1 * max(1, ceil_div(steps, machine.matrix.alus))
 
 
@@ -70,8 +80,8 @@ def vector_passes(i: Instruction, width: int) -> int:
 
 def vector_beats(machine: Machine, tables: Tables, i: Instruction) -> int:
     width = lanes(machine, widest(tables, i))
-    pre = passes(program_of(tables, i.pre), machine.passes) + (1 if i.reducer else 0)
-    post = passes(program_of(tables, i.post), machine.passes)
+    pre = _passes(machine, program_of(tables, i.pre)) + (1 if i.reducer else 0)
+    post = _passes(machine, program_of(tables, i.post))
     body = vector_passes(i, width) * max(1, ceil_div(pre, machine.vector.alus))
     return body + ceil_div(i.count1, width) * ceil_div(post, machine.vector.alus)
 

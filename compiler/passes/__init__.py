@@ -8,7 +8,6 @@ from compiler.ir.graph import Graph
 from compiler.passes.absorb import absorb
 from compiler.passes.again import again
 from compiler.passes.ahead import ahead
-from compiler.passes.by_groups import by_groups
 from compiler.passes.clean import dead_code, fold, merge_equal
 from compiler.passes.combine import combine
 from compiler.passes.factors import factors
@@ -16,6 +15,7 @@ from compiler.passes.folds import folds
 from compiler.passes.fuse import fuse
 from compiler.passes.gates import gates
 from compiler.passes.gathers import behind_gathers
+from compiler.passes.joins import behind_parts
 from compiler.passes.known import known_places
 from compiler.passes.literals import literals
 from compiler.passes.multiply_add import multiply_add
@@ -24,6 +24,8 @@ from compiler.passes.parts import parts
 from compiler.passes.reach import reach
 from compiler.passes.repeats import repeats
 from compiler.passes.rescale import rescale
+from compiler.passes.scaled_sums import scaled_sums
+from compiler.passes.shuffles import shuffles
 from compiler.passes.sink import sink
 from compiler.passes.split import split_reductions
 from compiler.passes.views import fold_views
@@ -35,7 +37,7 @@ __all__ = [
     "again",
     "ahead",
     "behind_gathers",
-    "by_groups",
+    "behind_parts",
     "combine",
     "dead_code",
     "factors",
@@ -54,7 +56,9 @@ __all__ = [
     "reach",
     "repeats",
     "rescale",
+    "scaled_sums",
     "shape_for_units",
+    "shuffles",
     "sink",
     "split_reductions",
     "windows",
@@ -78,9 +82,11 @@ def optimise(
         fold_views,
         merge_equal,
         literals,
+        behind_parts,
         fuse,
         behind_gathers,
         sink,
+        shuffles,
         fuse,
         one_hots,
         factors,
@@ -101,7 +107,7 @@ def optimise(
 
 def shape_for_units(graph: Graph) -> Graph:
     """The graph in the form that the processor's units do best, after its precision is chosen; the same values."""
-    return by_groups(folds(parts(ahead(multiply_add(windows(graph))))))
+    return folds(parts(ahead(multiply_add(windows(scaled_sums(graph))))))
 
 
 def _trusted(graph: Graph) -> Graph:

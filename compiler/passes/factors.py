@@ -10,43 +10,35 @@ from __future__ import annotations
 from dataclasses import replace
 from math import isfinite
 
-from compiler.ir.graph import Compute, Graph, Node, View, readers_of
+from compiler.ir.graph import Compute, Graph, View, sources_of
 from compiler.ir.terms import Term, arg, const, expression, term_of
+from compiler.passes.rewriter import Rewriter
 
 
 def factors(graph: Graph) -> Graph:
     """Maps that only multiply a product by constant weights, which nobody else reads, by a number: as views of the product
     with the factor in its epilogue."""
-    readers = readers_of(graph)
-    kept = {*graph.outputs, *(s.update for s in graph.states)}
-    made = {n.output: n for n in graph.nodes}
+    writer = Rewriter(graph)
+    made = dict(writer.makers)
     for node in graph.nodes:
-        factor = _factor(node)
+        factor = _factor(node) if isinstance(node, Compute) and node.is_map and len(node.operands) == 1 else None
         if factor is None or not isinstance(node, Compute):
             continue
         (operand,) = node.operands
-        product = made.get(operand.value)
-        alone = operand.value not in kept and len(readers[operand.value]) == 1 and operand.fill in (None, 0.0)
-        if (
-            not alone
-            or not isinstance(product, Compute)
-            or not _weighted(product, graph)
-            or product.guard != node.guard
-        ):
+        product, alone = made.get(operand.value), len(writer.readers[operand.value]) == 1
+        if not isinstance(product, Compute) or not alone or operand.value in graph.kept:
             continue
         whole = arg(-1, product.expr.dtype) if product.post is None else term_of(product.post)
-        if whole.dtype != factor.dtype:
-            continue
-        source = tuple(dict.fromkeys((*product.source, *node.source)))
-        made[product.output] = replace(product, post=expression(whole * factor), source=source)
-        made[node.output] = View(node.name, node.output, node.source, operand, guard=node.guard)
-    return graph.with_nodes(tuple(made[n.output] for n in graph.nodes))
+        fits = product.guard == node.guard and operand.fill in (None, 0.0) and whole.dtype == factor.dtype
+        if fits and _is_weighted(product, graph):
+            source = sources_of(product, node)
+            made[product.output] = replace(product, post=expression(whole * factor), source=source)
+            made[node.output] = View(node.name, node.output, node.source, operand, guard=node.guard)
+    return writer.done(made[n.output] for n in graph.nodes)
 
 
-def _factor(node: Node) -> Term | None:
+def _factor(node: Compute) -> Term | None:
     """The number by which a map multiplies what it reads, if that is all it does."""
-    if not isinstance(node, Compute) or node.reducer is not None or node.post is not None or len(node.operands) != 1:
-        return None
     root = term_of(node.expr)
     if root.name != "mul" or not root.dtype.is_float or sorted(a.name for a in root.args) != ["arg", "const"]:
         return None
@@ -54,10 +46,7 @@ def _factor(node: Node) -> Term | None:
     return const(float(known.imm), root.dtype) if known.imm is not None and isfinite(known.imm) else None
 
 
-def _weighted(node: Compute, graph: Graph) -> bool:
+def _is_weighted(node: Compute, graph: Graph) -> bool:
     """Whether one factor of a product is constant: it can take another."""
-    return (
-        node.is_contraction
-        and node.expr.dtype.is_float
-        and sum(o.value in graph.constants for o in node.operands[:2]) == 1
-    )
+    known = sum(o.value in graph.constants for o in node.operands[:2])
+    return node.is_contraction and node.expr.dtype.is_float and known == 1

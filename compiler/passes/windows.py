@@ -5,13 +5,15 @@ The values meet in the order of the reduction's tree, so results keep their bits
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 
-from compiler.ir.access import Access
+from compiler.ir.expr import REDUCED
 from compiler.ir.graph import Compute, Graph, Node, Operand
-from compiler.ir.terms import Term, arg, expression, term_of
+from compiler.ir.terms import Term, arg, const, expression, term_of
 from compiler.ir.types import TensorType
+from compiler.passes.rewriter import Rewriter
 
 LARGEST = 32  # points of a window; beyond, a reduction fills the lanes better
 POINTS = 256  # results that make it worth while: fewer do not fill the lanes, and a reduction tree is one instruction
@@ -19,77 +21,99 @@ STREAMS = 4  # values that one map takes
 FOLDS = {"max": "max", "min": "min", "sum": "add"}
 
 
+@dataclass(frozen=True)
+class _Value:
+    """A value of the reduction's tree. ``folded``: of several elements; otherwise the expression is yet to be applied to it.
+    ``alone``: nothing stood beside it where the tree is filled up with zeros, which decide the sign of a zero."""
+
+    operand: Operand
+    folded: bool = False
+    alone: bool = False
+
+
 def windows(graph: Graph) -> Graph:
-    """Every reduction of at most ``LARGEST`` points of one operand as maps of at most four."""
-    types = dict(graph.types)
-    nodes: list[Node] = []
-    for node in graph.nodes:
-        nodes += _maps(node, types) if isinstance(node, Compute) and _fits(node) else [node]
-    return replace(graph, nodes=tuple(nodes), types=types)
+    """Every reduction of at most ``LARGEST`` points of one operand as maps of at most four values."""
+    writer = Rewriter(graph)
+    return writer.each(lambda node: _maps(node, writer) if _fits(node) else None, Compute)
 
 
 def _fits(node: Compute) -> bool:
-    count = node.reduction
-    if node.reducer not in FOLDS or not node.expr.is_identity or not 1 < count <= LARGEST or node.points < POINTS:
+    count, behind = node.reduction, node.post.reads if node.post is not None else {}
+    if node.reducer not in FOLDS or node.is_contraction or not 1 < count <= LARGEST or node.points < POINTS:
         return False
-    if node.post is not None and any(s.op == "arg" and s.imm != -1 for s in node.post.steps):
+    if len(node.expr.reads) != 1 or len(behind) >= STREAMS - 1 or any(e.indices for e in (node.expr, node.post) if e):
         return False
-    # The reduction's tree is filled up with zeros, which changes the sign of a sum of negative zeros.
-    return node.reducer != "sum" or not node.expr.dtype.is_float or count & (count - 1) == 0
+    if _slides(node, node.operands[next(iter(node.expr.reads))]):
+        return True
+    return node.expr.is_identity and not behind and not (_is_float_sum(node) and count & (count - 1))
 
 
-def _maps(node: Compute, types: dict[str, TensorType]) -> list[Node]:
-    shape = node.loops[: node.parallel]
-    whole = node.operands[int(node.expr.steps[0].imm or 0)]
-    values = [_shifted(whole, node, point) for point in product(*(range(n) for n in node.loops[node.parallel :]))]
+def _slides(node: Compute, operand: Operand) -> bool:
+    """Whether the reduction is over windows: each of its loops moves a coordinate that a loop over results moves as well.
+    Neighbours along one dimension of which each is in one window are none: they lie side by side as they are."""
+    inner = [i for i in node.inner if node.loops[i] > 1]
+    rows = [[operand.access.matrix[j][: node.parallel] for j in operand.access.dims(i)] for i in inner]
+    steps = [max((max(row, default=0) for row in some), default=0) for some in rows]
+    return all(steps) and (len(inner) > 1 or steps[0] < node.loops[inner[0]])
+
+
+def _is_float_sum(node: Compute) -> bool:
+    return node.reducer == "sum" and node.expr.dtype.is_float
+
+
+def _maps(node: Compute, writer: Rewriter) -> list[Node]:
+    whole = node.operands[next(iter(node.expr.reads))]
+    values = [_Value(_at(whole, node, point)) for point in product(*(range(node.loops[i]) for i in node.inner))]
+    behind = [_at(node.operands[i], node, (0,) * len(node.inner)) for i in (node.post.reads if node.post else ())]
     made: list[Node] = []
-    while len(values) > STREAMS:
-        folded: list[Operand] = []
+    while len(values) > STREAMS - len(behind):
+        folded: list[_Value] = []
         for at in range(0, len(values), STREAMS):
             group = values[at : at + STREAMS]
             if len(group) > 1:
-                name = _unused(f"{node.output}~w{len(made)}", types)
-                types[name] = TensorType(node.expr.dtype, shape)
-                made.append(_map(node, f"{node.name}~w{len(made)}", name, group, shape))
-                group = [Operand(name, Access.identity(len(shape)))]
-            folded += group
+                tag = f"~w{len(made)}"
+                value = writer.value(node.output + tag, TensorType(node.expr.dtype, node.shape))
+                made.append(_map(node, writer.name(node.name + tag), value, group))
+                folded.append(_Value(writer.whole(value), folded=True))
+            else:
+                folded.append(replace(group[0], alone=True))
         values = folded
-    last = _map(node, node.name, node.output, values, shape)
+    last = _map(node, node.name, node.output, values)
     if node.post is not None:
-        last = replace(last, expr=expression(term_of(node.post, {-1: term_of(last.expr)})))
+        places = {i: arg(len(values) + at, dtype) for at, (i, dtype) in enumerate(node.post.reads.items())}
+        expr = expression(term_of(node.post, places | {REDUCED: term_of(last.expr)}))
+        last = replace(last, operands=(*last.operands, *behind), expr=expr)
     return [*made, last]
 
 
-def _shifted(operand: Operand, node: Compute, point: tuple[int, ...]) -> Operand:
+def _at(operand: Operand, node: Compute, point: tuple[int, ...]) -> Operand:
     """The operand at one point of the window."""
-    outer = node.parallel
-    matrix = operand.access.matrix
-    offset = tuple(
-        o + sum(c * r for c, r in zip(row[outer:], point, strict=True))
-        for o, row in zip(operand.access.offset, matrix, strict=True)
-    )
-    return replace(operand, access=Access(offset, tuple(row[:outer] for row in matrix)))
+    access = operand.access
+    for loop, place in zip(node.inner, point, strict=True):
+        access = access.shifted(loop, place)
+    return operand.read_by(access.keep(range(node.parallel)))
 
 
-def _map(node: Compute, name: str, output: str, values: list[Operand], shape: tuple[int, ...]) -> Compute:
+def _map(node: Compute, name: str, output: str, values: list[_Value]) -> Compute:
+    """The values folded pair by pair, as the reduction's tree does."""
     assert node.reducer is not None
-    terms: list[Term] = [arg(i, node.expr.dtype) for i in range(len(values))]
-    while len(terms) > 1:
-        pairs = [a.op(FOLDS[node.reducer], b) for a, b in zip(terms[0::2], terms[1::2], strict=False)]
-        terms = pairs + ([terms[-1]] if len(terms) % 2 else [])
+    ((place, dtype),) = node.expr.reads.items()
+    terms: list[Term] = []
+    for i, value in enumerate(values):
+        element = arg(i, node.expr.dtype if value.folded else dtype)
+        term = element if value.folded else term_of(node.expr, {place: element})
+        odd = i == len(values) - 1 and len(values) % 2 and i
+        terms.append(term + const(0.0, node.expr.dtype) if _is_float_sum(node) and (value.alone or odd) else term)
+    expr = expression(paired(terms, FOLDS[node.reducer]))
+    operands = tuple(value.operand for value in values)
     return replace(
-        node,
-        name=name,
-        output=output,
-        loops=shape,
-        operands=tuple(values),
-        expr=expression(terms[0]),
-        reducer=None,
-        post=None,
+        node, name=name, output=output, loops=node.shape, operands=operands, expr=expr, reducer=None, post=None
     )
 
 
-def _unused(name: str, types: dict[str, TensorType]) -> str:
-    while name in types:
-        name += "'"
-    return name
+def paired(terms: Sequence[Term], op: str) -> Term:
+    """Neighbours joined by ``op``, then neighbours of these, until one is left."""
+    while len(terms) > 1:
+        pairs = [a.op(op, b) for a, b in zip(terms[0::2], terms[1::2], strict=False)]
+        terms = [*pairs, *(terms[-1:] if len(terms) % 2 else [])]
+    return terms[0]

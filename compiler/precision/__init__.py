@@ -1,4 +1,4 @@
-"""Fewer bits for a model that came in float32 (G4): calibration, a plan, a rewritten graph, and what it loses."""
+"""Fewer bits for a model that came in float32: calibration, a plan, a rewritten graph, and what it loses."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import lru_cache
 from typing import Any
 
@@ -25,7 +26,6 @@ KINDS: dict[str, Kind] = {
     "external": [int],
     "edges": [(int, int)],
     "accuracy": dict,
-    "dims": dict,
 }
 BOUNDS: dict[str, type] = {"latency": int, "interval": int, "latency_limit": str, "interval_limit": str}
 PER_SOURCE = ("critical", "weights", "external")
@@ -50,7 +50,9 @@ def notes_of(text: str, sources: int) -> dict[str, Any]:
         raise _damaged("belong to other operations")
     if not all(_is(found.get("bounds", {}).get(name, kind()), kind) for name, kind in BOUNDS.items()):
         raise _damaged("have bounds of another kind")
-    return found | {"combined": combined}
+    stated = found.get("metadata", {}).get("dims", "")
+    dims = {name: int(size) for name, size in re.findall(r"(.+?)=([0-9]{1,18})(?:, |$)", str(stated))}
+    return found | {"combined": combined, "dims": dims}
 
 
 def _is(value: Any, kind: Kind) -> bool:

@@ -1,4 +1,4 @@
-"""Resources of one inference, and of loading its program: sums over the instructions and the memory map (G4)."""
+"""Resources of one inference, and of loading its program: sums over the instructions and the memory map."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class Scheduled(NamedTuple):
 
 
 def scheduled(binary: Binary, target: Target) -> list[Scheduled]:
-    """All instructions in order of issue (G2)."""
+    """All instructions in order of issue."""
     rows = []
     for i in binary.rows:
         timing = time(target, binary, i)

@@ -48,8 +48,10 @@ def report(binary: Binary, target: Target) -> dict[str, Any]:
 
 def _headline(binary: Binary, target: Target, r: Resources, found: dict[str, Any]) -> dict[str, Any]:
     peak = peak_per_cycle(target, found.get("precision", "float32"))
+    used = target.on_chip(r.storage.total - r.storage.instructions, r.storage.instructions)
     return {
         "model": found.get("model", ""),
+        "dims": found.get("dims", {}),
         "target": target.name,
         "version": target.version,
         "title": target.title,
@@ -66,6 +68,9 @@ def _headline(binary: Binary, target: Target, r: Resources, found: dict[str, Any
         "inferences_per_second": str(Fraction(target.clock_hz, r.interval)),
         "operations": r.operations,
         "peak_share": f"{r.operations / (peak * r.interval):.6f}" if r.interval else "0",
+        "memory_bytes": target.memory_bytes,
+        "memory_used": used,
+        "memory_share": f"{used / target.memory_bytes:.6f}",
         "exact": r.exact,
         "reason": r.reason,
     }

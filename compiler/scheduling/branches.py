@@ -6,7 +6,7 @@ cycles, so that what was proved of the whole holds on every way through it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -62,7 +62,7 @@ def schedule(graph: Graph, tiler: Tiler, nodes: list[Node | None], data: list[Ed
     for at, event in enumerate(events):
         maker.event(event, events[at + 1 :])
     rows = [t.instruction for t in maker.tiles]
-    ends = [s + t.latency + t.beats for s, t in zip(maker.start, maker.tiles, strict=True)]
+    ends = [s + t.end for s, t in zip(maker.start, maker.tiles, strict=True)]
     bound, way = longest(rows, ends)
     done = Schedule(maker.start, maker.now, maker.first, maker.ready, maker.read_end)
     return Course(Attempt(maker.tiles, maker.needs, done, max(1, bound)), bound, way, _reason(graph))
@@ -121,6 +121,10 @@ class _Open:
     tile: int
     since: int
     other: list[int] = field(default_factory=list)  # what runs last on the side that is finished
+
+
+def _shifted(edges: Edges, by: int) -> Edges:
+    return {n + by: lag for n, lag in edges.items()}
 
 
 class _Maker:
@@ -208,35 +212,34 @@ class _Maker:
         numbers = sorted(n for row in sources for n in self._by_source.get(row, ()))
         if not numbers:
             return
+        attempt = self.run(*self._alone(numbers))
+        base, before = len(self.tiles), self._last
+        for n, tile in enumerate(attempt.tiles):
+            data, holds = (_shifted(edges[n], base) for edges in (attempt.needs.data, attempt.needs.holds))
+            self._add(tile, attempt.done.start[n] + self.now, data or self._behind(before), holds)
+        self._lines(attempt.done)
+        self.now += attempt.done.latency
+        ends = [s + t.end for s, t in zip(attempt.done.start, attempt.tiles, strict=True)]
+        self._last = [base + max(range(len(ends)), key=lambda n: (ends[n], -n))]
+
+    def _alone(self, numbers: list[int]) -> tuple[list[Tile], list[Edges], list[list[Step]]]:
+        """Some of the tiles with numbers of their own, what they need of each other, and their chains."""
         local = {n: at for at, n in enumerate(numbers)}
-        tiles = [
-            replace(
-                t,
-                after=[local[b] for b in t.after if b in local],
-                behind=tuple(local[b] for b in t.behind if b in local),
-            )
-            for t in (self.tiler.tiles[n] for n in numbers)
-        ]
-        data = [{local[b]: lag for b, lag in self.data[n].items() if b in local} for n in numbers]
+
+        def inside(several: Iterable[int]) -> list[int]:
+            return [local[n] for n in several if n in local]
+
+        tiles = [self.tiler.tiles[n] for n in numbers]
         chains = [
-            [replace(step, load=local[step.load], uses=[local[u] for u in step.uses]) for step in chain]
+            [replace(step, load=local[step.load], uses=inside(step.uses)) for step in chain]
             for chain in self.tiler.chains
             if chain[0].load in local
         ]
-        attempt = self.run(tiles, data, chains)
-        base, before = len(self.tiles), self._last
-        for n, tile in enumerate(attempt.tiles):
-            mine = {b + base: lag for b, lag in attempt.needs.data[n].items()}
-            self._add(
-                tile,
-                attempt.done.start[n] + self.now,
-                mine or self._behind(before),
-                {b + base: lag for b, lag in attempt.needs.holds[n].items()},
-            )
-        self._lines(attempt.done)
-        self.now += attempt.done.latency
-        ends = [s + t.latency + t.beats for s, t in zip(attempt.done.start, attempt.tiles, strict=True)]
-        self._last = [base + max(range(len(ends)), key=lambda n: (ends[n], -n))]
+        return (
+            [replace(t, after=inside(t.after), behind=tuple(inside(t.behind))) for t in tiles],
+            [{local[b]: lag for b, lag in self.data[n].items() if b in local} for n in numbers],
+            chains,
+        )
 
     def _lines(self, done: Schedule) -> None:
         """When lines are written and read, in the time of the whole."""

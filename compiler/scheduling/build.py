@@ -15,14 +15,14 @@ from compiler.isa.binary import MemoryMap
 from compiler.isa.instruction import INSTRUCTION_DTYPE
 from compiler.memory.plan import Lifetime, MemoryPlan
 from compiler.memory.plan import plan as plan_memory
+from compiler.passes.epilogue_offload import pressed, shared
+from compiler.passes.legalise import legalise
+from compiler.passes.row_tiling import in_group, in_strips, strip_of
 from compiler.scheduling import branches, list_scheduling, turns
 from compiler.scheduling.dependences import dependencies
 from compiler.scheduling.modulo import OBJECTIVES
 from compiler.tiling import external
-from compiler.tiling.epilogues import pressed, shared
-from compiler.tiling.legalise import legalise
 from compiler.tiling.lower import lower
-from compiler.tiling.strips import in_group, in_strips, strip_of
 
 if TYPE_CHECKING:
     from compiler.scheduling.dependences import Edges

@@ -10,6 +10,8 @@ import numpy as np
 from compiler.tiling.tile import Span
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from compiler.tiling.chains import Step
     from compiler.tiling.tile import Tile
 
@@ -26,31 +28,39 @@ class _Table(NamedTuple):
     writers: Array
     ready: Array
 
+    def some(self, which: Array) -> _Table:
+        """The entries at these positions, or where a mask is true."""
+        return _Table(*(column[which] for column in self))
+
 
 def dependencies(tiles: list[Tile], roots: dict[str, tuple[str, ...]], chains: list[list[Step]]) -> list[Edges]:
     """For every tile the tiles whose results it reads (by lines), and the LOADW of its weights.
 
     A tile issues behind those that it needs, and so late that each line is there when it is first read.
     """
-    written: dict[str, list[int]] = defaultdict(list)
-    for number, tile in enumerate(tiles):
-        if tile.output:
-            written[tile.output].append(number)
-    tables = {value: _table(tiles, numbers) for value, numbers in written.items()}
-    load = {use: step.load for chain in chains for step in chain for use in step.uses}
+    tables = _tables(tiles)
+    load = {use: (step.load,) for chain in chains for step in chain for use in step.uses}
     known = _known(tiles, {value: _joined(tables, names) for value, names in roots.items()})
     found: list[Edges] = []
     for number, tile in enumerate(tiles):
-        edges = [known[_key(value, span)] for _, value, span in tile.inputs]
-        wanted = edges[0].copy() if edges else {}
-        for more in edges[1:]:
-            _add(wanted, more)
-        for before in (*((load[number],) if number in load else ()), *tile.behind):
+        wanted: Edges = {}
+        for _, value, span in tile.inputs:
+            _add(wanted, known[_key(value, span)])
+        for before in (*load.get(number, ()), *tile.behind):
             wanted[before] = max(wanted.get(before, 1), tiles[before].end)
         wanted.pop(number, None)
         found.append(wanted)
     _neighbours(tiles, tables, roots, found)
     return [dict(sorted(wanted.items())) if len(wanted) > 1 else wanted for wanted in found]
+
+
+def _tables(tiles: list[Tile]) -> dict[str, _Table]:
+    """By value who writes which of its lines."""
+    written: dict[str, list[int]] = defaultdict(list)
+    for number, tile in enumerate(tiles):
+        if tile.output:
+            written[tile.output].append(number)
+    return {value: _table(tiles, numbers) for value, numbers in written.items()}
 
 
 def _add(wanted: Edges, more: Edges) -> None:
@@ -90,21 +100,30 @@ def _neighbours(
     parts = sorted({part for several in roots.values() if len(several) > 1 for part in several if part in tables})
     if not parts:
         return
-    table = _Table(*(np.concatenate(column) for column in zip(*(tables[part] for part in parts), strict=True)))
-    order = np.argsort(table.lines, kind="stable")
-    owner = np.repeat(np.arange(len(parts)), [len(tables[part].lines) for part in parts])[order]
-    table = _Table(*(column[order] for column in table))
-    met = (table.lines[1:] == table.lines[:-1]) & (owner[1:] != owner[:-1])
-    shared = np.isin(table.lines, table.lines[1:][met])
-    table, owner = _Table(*(column[shared] for column in table)), owner[shared]
+    table, owner = _shared_lines([tables[part] for part in parts])
     others: dict[str, list[_Table]] = {}
     for value in dict.fromkeys(value for tile in tiles for _, value, _ in tile.inputs):
-        other = np.array([part not in roots[value] for part in parts])[owner]
-        others[value] = [_Table(*(column[other] for column in table))]
+        others[value] = [table.some(_others(parts, roots[value])[owner])]
     known = _known(tiles, others)
     for number, tile in enumerate(tiles):
         for _, value, span in tile.inputs:
             _settle(tiles, number, known[_key(value, span)], found)
+
+
+def _others(parts: list[str], own: tuple[str, ...]) -> Array:
+    """For each of several values whether it is none of ``own``."""
+    return np.array([part not in own for part in parts])
+
+
+def _shared_lines(tables: list[_Table]) -> tuple[_Table, Array]:
+    """All lines that several tables have, in one table, and by line the table that it is from."""
+    table = _Table(*(np.concatenate(column) for column in zip(*tables, strict=True)))
+    order = np.argsort(table.lines, kind="stable")
+    owner = np.repeat(np.arange(len(tables)), [len(t.lines) for t in tables])[order]
+    table = table.some(order)
+    met = (table.lines[1:] == table.lines[:-1]) & (owner[1:] != owner[:-1])
+    shared = np.isin(table.lines, table.lines[1:][met])
+    return table.some(shared), owner[shared]
 
 
 def _settle(tiles: list[Tile], number: int, wanted: Edges, found: list[Edges]) -> None:
@@ -132,22 +151,25 @@ def _table(tiles: list[Tile], numbers: list[int]) -> _Table:
 
 def _writers(table: _Table, spans: dict[_Key, Span], known: dict[_Key, Edges]) -> None:
     """Add to ``known`` who writes lines of each span, with the longest wait for one of them."""
-    if not len(table.lines):
-        return
-    low, high = int(table.lines[0]), int(table.lines[-1])
+    for keys in _batches(table, spans):
+        _looked_up(table, [spans[k] for k in keys], [known[k] for k in keys])
+
+
+def _batches(table: _Table, spans: dict[_Key, Span]) -> Iterator[list[_Key]]:
+    """Spans that may have lines of the table, as many of them together as have ``_TOGETHER`` lines."""
     some: list[_Key] = []
     count = 0
     for key, span in spans.items():
         lines = span.lines
-        if not len(lines) or lines[-1] < low or high < lines[0]:
+        if not len(lines) or not len(table.lines) or lines[-1] < table.lines[0] or table.lines[-1] < lines[0]:
             continue
         if count + len(lines) > _TOGETHER and some:
-            _looked_up(table, [spans[k] for k in some], [known[k] for k in some])
+            yield some
             some, count = [], 0
         some.append(key)
         count += len(lines)
     if some:
-        _looked_up(table, [spans[k] for k in some], [known[k] for k in some])
+        yield some
 
 
 def _looked_up(table: _Table, spans: list[Span], wanted: list[Edges]) -> None:

@@ -15,12 +15,13 @@ from compiler.scheduling.modulo import Repeated, repeated
 from compiler.scheduling.priorities import Ranks, as_given, demanded, longest, sequence, staggered, urgency
 from compiler.scheduling.problem import Problem, problem
 from compiler.tiling.budget import passes
+from compiler.tiling.tile import EMPTY
 
 if TYPE_CHECKING:
     from compiler.isa.machine import Machine
     from compiler.tiling.chains import Step
     from compiler.tiling.space import Space
-    from compiler.tiling.tile import Tile
+    from compiler.tiling.tile import Array, Span, Tile
 
 
 ROUNDS = 8  # passes that may improve the latency
@@ -181,15 +182,16 @@ def _done(tiles: list[Tile], start: list[int], latency: int, lines: int) -> Sche
     ready, read_end = np.zeros(lines, np.int64), np.zeros(lines, np.int64)
     for at in range(0, len(tiles), TOGETHER):
         some, cycles = tiles[at : at + TOGETHER], start[at : at + TOGETHER]
-        inputs = [(cycle, i.span) for t, cycle in zip(some, cycles, strict=True) for i in t.inputs]
-        outputs = [(cycle, t.writes) for t, cycle in zip(some, cycles, strict=True)]
-        for mine, work in ((read_end, inputs), (ready, outputs)):
-            if not work:
-                continue
-            spans = [span for _, span in work]
-            where = np.concatenate([span.lines for span in spans])
-            begun = np.repeat([cycle for cycle, _ in work], [len(span.lines) for span in spans])
-            np.maximum.at(mine, where, begun + np.concatenate([span.end for span in spans]))
-            if mine is ready:
-                np.minimum.at(first, where, begun)
+        where, _, end = _used([(c, i.span) for t, c in zip(some, cycles, strict=True) for i in t.inputs])
+        np.maximum.at(read_end, where, end)
+        where, begun, end = _used([(c, t.writes) for t, c in zip(some, cycles, strict=True)])
+        np.maximum.at(ready, where, end)
+        np.minimum.at(first, where, begun)
     return Schedule(start, latency, first, ready, read_end)
+
+
+def _used(work: list[tuple[int, Span]]) -> tuple[Array, Array, Array]:
+    """Lines of spans that begin at these cycles, and by line when the instruction starts and when it is done there."""
+    where, ends = (np.concatenate([EMPTY.lines, *(part[k] for _, part in work)]) for k in (0, 2))
+    begun = np.repeat([cycle for cycle, _ in work], [len(span.lines) for _, span in work]).astype(np.int64)
+    return where, begun, begun + ends

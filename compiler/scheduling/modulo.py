@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from compiler.scheduling.alap import latest
@@ -50,28 +51,15 @@ def repeated(p: Problem, machine: Machine, once: Placement, copies: int, objecti
     ``objective``: "latency" lets it not grow at all, "interval" as far as it will; "balanced" by the factor by which
     the period is longer than the busiest unit's cycles. With no such period, inferences follow each other.
     """
-    late = latest(p, once, pinned=True)
-    jobs = urgency(late, p)
-    least = busiest(p, machine, once)
-    best = Repeated(once, max(1, once.latency), 1)
-    first = 16 if objective == "interval" else 4
-    low, wanted = least - 1, least + (best.period - least) // first
+    late, least = latest(p, once, pinned=True), busiest(p, machine, once)
     allowed = passes(2 * len(p.beats), PERIODS)
-    ways, step = _ways(late, objective, few=allowed == 1), wanted - least
-    runs = max(3 * FEWEST, passes(len(p.beats) // 2, RUNS)) if objective == "interval" else max(2 * FEWEST, 2 * allowed)
-    while runs > 0 and low < wanted < best.period:
-        limit = _allowed(once.latency, wanted, least, objective)
-        placed = None
-        for way in list(ways):
-            runs -= 1
-            way.common.safe = low + 1  # no shorter period is tried any more
-            placed = _placed(p, machine, jobs, wanted, way, copies, limit)
-            if placed is not None:
-                ways.remove(way)
-                ways.insert(0, way)  # what did at one period is the first to be tried at the next
-                break
-            if way.common.spent or (allowed == 1 and objective != "interval" and len(ways) > 1):
-                ways.remove(way)  # the longest programs do not try again what failed
+    attempts = _Attempts(p, machine, urgency(late, p), copies, _ways(late, objective, few=allowed == 1))
+    attempts.once_each = allowed == 1 and objective != "interval"
+    best = Repeated(once, max(1, once.latency), 1)
+    low, wanted = least - 1, least + (best.period - least) // (16 if objective == "interval" else 4)
+    runs, step = _runs(p, allowed, objective), wanted - least
+    while attempts.made < runs and low < wanted < best.period:
+        placed = attempts.at(wanted, low + 1, _allowed(once.latency, wanted, least, objective))
         if placed is None:
             low, step = wanted, 2 * step
         else:
@@ -79,12 +67,19 @@ def repeated(p: Problem, machine: Machine, once: Placement, copies: int, objecti
         wanted = (low + best.period) // 2
         if allowed == 1 and best.placed is once:
             wanted = min(wanted, low + step)
-        elif allowed == 1 and objective != "interval":
+        elif attempts.once_each:
             floor = max(low, _likely(best, once, least, objective))
             if (best.period - floor) * CLOSE < best.period:
                 break
             wanted = floor + (best.period - floor) // (2 if placed is None else 4)
     return best
+
+
+def _runs(p: Problem, allowed: int, objective: str) -> int:
+    """Placements that may be tried; ``allowed``: periods."""
+    if objective == "interval":
+        return max(3 * FEWEST, passes(len(p.beats) // 2, RUNS))
+    return max(2 * FEWEST, 2 * allowed)
 
 
 def _ways(late: Sequence[int], objective: str, few: bool) -> list[_Way]:
@@ -110,18 +105,44 @@ def _likely(best: Repeated, once: Placement, least: int, objective: str) -> int:
     return least * best.placed.latency // once.latency if objective == "balanced" else least
 
 
-def _placed(
-    p: Problem, machine: Machine, jobs: list[int], period: int, way: _Way, copies: int, limit: int
-) -> Placement | None:
-    patience = period // way.part if way.part else 0
-    common = None if patience else way.common
-    try:
-        if way.part == SEATED:
-            return Seated(p, machine, jobs, period, way.release, copies).run()
-        return Insertion(p, machine, jobs, period, way.release, copies, limit, patience, common).run()
-    except TooShort as short:
-        way.common.spent |= isinstance(short, Spent)
+@dataclass
+class _Attempts:
+    """Placements of jobs at one period after the other. ``ways``: that are left, the one that did last first; ``once_each``: what
+    failed is not tried again; ``made``: how many."""
+
+    p: Problem
+    machine: Machine
+    jobs: list[int]
+    copies: int
+    ways: list[_Way]
+    once_each: bool = False
+    made: int = 0
+
+    def at(self, period: int, safe: int, limit: int) -> Placement | None:
+        """The first placement found at a period that ends by the ``limit``; none shorter than ``safe`` is tried any more."""
+        for way in list(self.ways):
+            self.made += 1
+            way.common.safe = safe
+            placed = self._placed(period, way, limit)
+            if placed is not None:
+                self.ways.remove(way)
+                self.ways.insert(0, way)  # what did at one period is the first to be tried at the next
+                return placed
+            if way.common.spent or (self.once_each and len(self.ways) > 1):
+                self.ways.remove(way)
         return None
+
+    def _placed(self, period: int, way: _Way, limit: int) -> Placement | None:
+        p, machine, jobs, copies = self.p, self.machine, self.jobs, self.copies
+        patience = period // way.part if way.part else 0
+        common = None if patience else way.common
+        try:
+            if way.part == SEATED:
+                return Seated(p, machine, jobs, period, way.release, copies).run()
+            return Insertion(p, machine, jobs, period, way.release, copies, limit, patience, common).run()
+        except TooShort as short:
+            way.common.spent |= isinstance(short, Spent)
+            return None
 
 
 def taken(p: Problem, placed: Placement, period: int) -> int:

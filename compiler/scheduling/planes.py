@@ -119,14 +119,15 @@ class Plane:
             first, last = max(low, at), high - beats
             for start in (first, last) if first < last <= until else (first,):
                 score = (start != low) + (start != last), start
-                if score >= best:
-                    continue
-                place = None if held is None or start < held[1] else self._again(block, start, held)
-                if place is None and start >= loaded:
-                    place = self._in_time(block, start)
+                place = self._at(block, start, held, loaded) if score < best else None
                 if place is not None:
                     best, found = score, (score, place)
         return found
+
+    def _at(self, block: Block, start: int, held: Held | None, loaded: int) -> Place | None:
+        """The place of products at ``start``, with the weights that are ``held``, or ones that can be there when ``loaded``."""
+        place = None if held is None or start < held[1] else self._again(block, start, held)
+        return self._in_time(block, start) if place is None and start >= loaded else place
 
     def _in_time(self, block: Block, start: int) -> Place | None:
         """Weights for products at ``start`` that are loaded just before them."""
@@ -151,15 +152,11 @@ class Plane:
     def _fresh(self, block: Block, ready: int, loadable: int, before: int, least: int | None = None) -> Place | None:
         """The earliest place with weights of its own. Where blocks of the same kind found none is not looked at again."""
         beats, find = block.beats, self.array.find
-        at = loadable + block.lead
-        if ready > at:
-            at = ready
-        low = at
+        low = at = max(ready, loadable + block.lead)
         known = self.none.get(block.kind)
         if known is not None and known[0] <= loadable and known[1] <= at <= known[2]:
             low, at = known[1], known[2]
-        if before > low + 2 * self.array.period:  # in two periods it has met all that is taken
-            before = low + 2 * self.array.period
+        before = min(before, low + 2 * self.array.period)  # in two periods it has met all that is taken
         if at >= before:
             return None
         found = None
@@ -178,13 +175,19 @@ class Plane:
 
     def _load(self, block: Block, start: int, loadable: int) -> tuple[int, Place | None]:
         """Where weights for products at ``start`` go, as late as they may; or the first start at which there may be a place."""
-        port, load, beats = self.port, start - block.lead, block.load
+        load, beats = start - block.lead, block.load
         there, length = start - beats, beats + block.beats  # what a slot has to be free for at least
-        if port.free(load, beats):
-            for number, slot in enumerate(self.slots):
-                if slot.free(there, length):
-                    return start, Place(start, load, number)
-            return self._emptied(there, length, beats), None
+        if not self.port.free(load, beats):
+            return self._load_ahead(block, start, loadable)
+        for number, slot in enumerate(self.slots):
+            if slot.free(there, length):
+                return start, Place(start, load, number)
+        return self._emptied(there, length, beats), None
+
+    def _load_ahead(self, block: Block, start: int, loadable: int) -> tuple[int, Place | None]:
+        """Likewise where the port is busy just before the products: the last load before that for which a slot is free."""
+        port, load, beats = self.port, start - block.lead, block.load
+        there, length = start - beats, beats + block.beats
         since = [slot.since(there, length) for slot in self.slots]
         some = [cycle for cycle in since if cycle is not None]
         if not some:

@@ -94,27 +94,19 @@ def problem(
     tiles: list[Tile], data: list[Edges], chains: list[list[Step]], space: Space, grouped: bool = False
 ) -> Problem:
     """Everything about ``tiles`` that no order changes; ``data``: for each tile those whose results it uses."""
-    users: list[list[tuple[int, int]]] = [[] for _ in tiles]
-    held: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for n, before in enumerate(data):
-        for b, lag in before.items():
-            users[b].append((n, lag))
-        for b in tiles[n].after:
-            held[b].append((n, gap(tiles[b].reads, tiles[n].writes)))
+    users, held = _successors(tiles, data)
     buffers = [b for b in space.buffers.values() if b.kind != "constant" and b.size]
     begins, ends = _lives(tiles, buffers)
     jobs, waiting, followers = _jobs(tiles, data, chains)
-    beats = [t.beats for t in tiles]
-    latency = [t.latency for t in tiles]
-    end = [b + w for b, w in zip(beats, latency, strict=True)]
+    end = [t.end for t in tiles]
     return Problem(
         [t.unit[0] for t in tiles],
-        beats,
-        latency,
+        [t.beats for t in tiles],
+        [t.latency for t in tiles],
         end,
         data,
         users,
-        dict(held),
+        held,
         _tails(tiles, users, end),
         _mates(tiles),
         begins,
@@ -129,6 +121,20 @@ def problem(
         followers,
         grouped,
     )
+
+
+def _successors(
+    tiles: list[Tile], data: list[Edges]
+) -> tuple[list[list[tuple[int, int]]], dict[int, list[tuple[int, int]]]]:
+    """Per tile those that read its result, and by tile those that overwrite what it reads, with cycles from start to start."""
+    users: list[list[tuple[int, int]]] = [[] for _ in tiles]
+    held: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for n, before in enumerate(data):
+        for b, lag in before.items():
+            users[b].append((n, lag))
+        for b in tiles[n].after:
+            held[b].append((n, gap(tiles[b].reads, tiles[n].writes)))
+    return users, dict(held)
 
 
 def _tails(tiles: list[Tile], users: list[list[tuple[int, int]]], end: list[int]) -> list[int]:
@@ -223,17 +229,23 @@ def _paired(found: list[tuple[Array, Array, Array]], tiles: int) -> dict[int, tu
 
 
 def _lives(tiles: list[Tile], buffers: list[Buffer]) -> tuple[list[list[int]], list[list[tuple[int, bool]]]]:
-    """Per tile the positions of the buffers whose lives it may begin and end."""
+    """Per tile the positions of the buffers whose lives it may begin and end: a state's begins when it is read."""
     borders = np.array([b.first_line for b in buffers], np.int64)
-    state = [b.kind == "state" for b in buffers]
+    states = {n for n, b in enumerate(buffers) if b.kind == "state"}
     begins: list[list[int]] = []
     ends: list[list[tuple[int, bool]]] = []
     written = _touched([[tile.writes.lines] for tile in tiles], borders)
     read = _touched([[i.span.lines for i in tile.inputs] for tile in tiles], borders)
     for writes, reads in zip(written, read, strict=True):
-        begins.append([b for b in writes if not state[b]] + [b for b in reads if state[b]])
-        ends.append([(b, True) for b in writes] + [(b, False) for b in reads if not state[b]])
+        (_, made), (kept, used) = _parted(writes, states), _parted(reads, states)
+        begins.append(made + kept)
+        ends.append([(b, True) for b in writes] + [(b, False) for b in used])
     return begins, ends
+
+
+def _parted(buffers: list[int], some: set[int]) -> tuple[list[int], list[int]]:
+    """Those that are among some, and the others."""
+    return [b for b in buffers if b in some], [b for b in buffers if b not in some]
 
 
 def _touched(lines: list[list[Array]], borders: Array) -> list[list[int]]:

@@ -39,6 +39,11 @@ class Track:
             starts[i] if i < len(starts) else starts[0] + period
         ) - free >= beats:  # where it is asked for, or next to it
             return base + free
+        return self._scanned(base, x, beats)
+
+    def _scanned(self, base: int, x: int, beats: int) -> int | None:
+        """The first such cycle from ``base + x`` on, span by span through this period and the next."""
+        starts, ends, period = self.starts, self.ends, self.period
         for _ in range(2):
             low, high = self._full.get(beats, (x, x))
             if low <= x < high:

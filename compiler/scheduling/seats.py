@@ -81,24 +81,31 @@ def _circle(chains: Sequence[Sequence[Block]]) -> list[int]:
     by_load = sorted(range(count), key=lambda n: (chains[n][0].load, n))
     work, load = [chains[n][-1].beats for n in by_work], [chains[n][0].load for n in by_load]
     behind = dict(zip(by_work, by_load, strict=True))
-    circle = list(range(count))  # by chain another of its circle, towards the one that stands for all
-    for n, after in behind.items():
-        circle[_first(circle, n)] = _first(circle, after)
-    dearer = [max(0, min(work[k + 1], load[k + 1]) - max(work[k], load[k])) for k in range(count - 1)]
-    joins = []  # neighbours by their work that exchange what is behind them
-    for k in sorted(range(count - 1), key=lambda k: (dearer[k], k)):
-        one, other = (_first(circle, n) for n in by_work[k : k + 2])
-        if one != other:
-            circle[one] = other
-            joins.append(k)
-    waits = [work[k] <= load[k] for k in range(count)]
-    for k in sorted(joins, key=lambda k: (not waits[k], -k if waits[k] else k)):
+    waits = [a <= b for a, b in zip(work, load, strict=True)]
+    for k in sorted(_joins(by_work, behind, work, load), key=lambda k: (not waits[k], -k if waits[k] else k)):
         one, other = by_work[k : k + 2]
         behind[one], behind[other] = behind[other], behind[one]
     order = [0] if count else []
     while len(order) < count:
         order.append(behind[order[-1]])
     return order
+
+
+def _joins(by_work: list[int], behind: dict[int, int], work: list[int], load: list[int]) -> list[int]:
+    """Neighbours by their work (the place of the first) that exchange what is behind them, so that circles become one, where
+    that costs least."""
+    count = len(by_work)
+    circle = list(range(count))  # by chain another of its circle, towards the one that stands for all
+    for n, after in behind.items():
+        circle[_first(circle, n)] = _first(circle, after)
+    dearer = [max(0, min(work[k + 1], load[k + 1]) - max(work[k], load[k])) for k in range(count - 1)]
+    joins = []
+    for k in sorted(range(count - 1), key=lambda k: (dearer[k], k)):
+        one, other = (_first(circle, n) for n in by_work[k : k + 2])
+        if one != other:
+            circle[one] = other
+            joins.append(k)
+    return joins
 
 
 def _first(circle: list[int], n: int) -> int:

@@ -44,7 +44,7 @@ def simulate(
 def simulate(
     data: bytes | memoryview, feeds: Feed | Sequence[Feed], target: str | Target | None = None
 ) -> tuple[Outputs | list[Outputs], Counters]:
-    """Execute a program on the processor that it names (G4).
+    """Execute a program on the processor that it names.
 
     ``feeds``: input name -> array of the model's own type and shape; a list runs back to back at the program's interval,
     with state kept from one to the next, and gives a list of outputs. The counters are those of one inference, counted

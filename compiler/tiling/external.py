@@ -27,7 +27,7 @@ from compiler.tiling.tile import make
 
 if TYPE_CHECKING:
     from compiler.targets import Target
-    from compiler.tiling.space import Space
+    from compiler.tiling.space import Buffer, Space
     from compiler.tiling.tile import Tile
     from compiler.tiling.tiler import Tiler
 
@@ -124,38 +124,36 @@ def attach(tiler: Tiler, extent: int) -> None:
     if not outside:
         return
     chain_at = {chain[0].load: chain for chain in tiler.chains}
-    member = {n for chain in tiler.chains for step in chain for n in (step.load, *step.uses)}
     walk = _Walk(tiler, outside)
     old = tiler.tiles
     n = 0
     while n < len(old):
-        chain = chain_at.get(n)
-        numbers = [n]
-        if chain is not None:
-            numbers = sorted(m for step in chain for m in (step.load, *step.uses))
-            assert numbers == list(range(n, n + len(numbers))), "a chain's tiles follow each other"
-        else:
-            assert n not in member
+        numbers = sorted(m for step in chain_at.get(n, ()) for m in (step.load, *step.uses)) or [n]
+        assert numbers == list(range(n, n + len(numbers))), "a chain's tiles follow each other"
         _event(walk, [old[m] for m in numbers])
         n += len(numbers)
     _renumber(walk)
-
-
-def _drop_unread(tiler: Tiler) -> None:
-    """Constants that were only laid out to compare ways of computing take no memory."""
-    read = {
-        tiler.space.source(a.stream + 1).buffer for t in tiler.tiles for a in accesses(tiler.space.pool, t.instruction)
-    }
-    for b in tiler.space.buffers.values():
-        if b.kind == "constant" and b.size > SMALL and b.name not in read:
-            b.size, b.data = 0, None
 
 
 def _chosen(tiler: Tiler, extent: int) -> list[str]:
     """Constants that shall lie outside."""
     if extent < WEIGHTS:
         return []
-    _drop_unread(tiler)
+    factors, read, indices = _uses(tiler)
+    only_factors = factors - read
+    for b in tiler.space.buffers.values():  # what was only laid out to compare ways of computing takes no memory
+        if b.kind == "constant" and b.size > SMALL and b.name not in factors | read | indices:
+            b.size, b.data = 0, None
+
+    def wanted(b: Buffer) -> bool:
+        return b.name in only_factors or (extent >= EVERYTHING and b.size > SMALL)
+
+    constants = (b for b in tiler.space.buffers.values() if b.kind == "constant" and b.size)
+    return [b.name for b in constants if b.name not in indices and wanted(b)]
+
+
+def _uses(tiler: Tiler) -> tuple[set[str], set[str], set[str]]:
+    """Buffers that are read as factors of contractions, in another way, and as indices."""
     factors: set[str] = set()
     read: set[str] = set()
     indices: set[str] = set()
@@ -164,15 +162,7 @@ def _chosen(tiler: Tiler, extent: int) -> list[str]:
             factor = tile.instruction.opcode in (Op.LOADW, Op.MATMUL) and a.role == "a"
             kind = indices if a.role.startswith("index") else factors if factor else read
             kind.add(tiler.space.source(a.stream + 1).buffer)
-    found = []
-    for b in tiler.space.buffers.values():
-        if b.kind != "constant" or not b.size or b.name in indices:
-            continue
-        if (extent >= WEIGHTS and b.name in factors and b.name not in read) or (
-            extent >= EVERYTHING and b.size > SMALL
-        ):
-            found.append(b.name)
-    return found
+    return factors, read, indices
 
 
 def _event(walk: _Walk, tiles: list[Tile]) -> None:

@@ -25,7 +25,7 @@ def flat(node: Compute, loops: Sequence[int], places: Mapping[str, Place]) -> Wa
     their dimensions were one; None where they do not lie so, or where it would be no gain: fewer than two have a length."""
     loops = range(min(loops, default=0), max(loops, default=-1) + 1)
     wide = [i for i in loops if node.loops[i] > 1]
-    if len(wide) < 2 or any(s.op == "index" for s in (node.post.steps if node.post else ())):
+    if len(wide) < 2 or (node.post is not None and node.post.counts()):
         return None
     first, count = loops[0], len(loops)
     home = _merged(places[node.output], Access.identity(node.parallel, len(node.loops)), node, first, count)
@@ -48,27 +48,17 @@ def _merged(place: Place, access: Access, node: Compute, first: int, count: int)
     """A place and an access to it with the loops as one: none of them is used, or each walks along one whole dimension, in
     their order."""
     inside = range(first, first + count)
-    dims = [j for j, row in enumerate(access.matrix) if any(row[i] for i in inside)]
-
-    def narrow(row: tuple[int, ...], step: int) -> tuple[int, ...]:
-        return (*row[:first], step, *row[first + count :])
-
+    dims = sorted({j for i in inside for j in access.dims(i)})
+    rows = [(*row[:first], 0, *row[first + count :]) for row in access.matrix]
     if not dims:
-        return place, Access(access.offset, tuple(narrow(row, 0) for row in access.matrix))
-    start = dims[0]
-    whole = dims == [*range(start, start + count)] and all(
-        access.offset[j] == 0
-        and place.shape[j] == node.loops[i]
-        and all(c == (k == i) for k, c in enumerate(access.matrix[j]))
-        for j, i in zip(dims, inside, strict=True)
-    )
-    if not whole:
+        return place, Access(access.offset, tuple(rows))
+    start, extents = dims[0], node.loops[first : first + count]
+    behind = start + count
+    walked = dims == [*range(start, behind)] and [access.plain(j) for j in dims] == [*inside]
+    if not walked or place.shape[start:behind] != extents:
         return None
-    shape = (*place.shape[:start], prod(place.shape[j] for j in dims), *place.shape[start + count :])
-    reshaped = place.reshaped(shape)
+    reshaped = place.reshaped((*place.shape[:start], prod(extents), *place.shape[behind:]))
     if reshaped is None:
         return None
-    rows = [narrow(row, 0) for row in access.matrix]
-    rows[start : start + count] = [narrow(access.matrix[start], 1)]
-    offset = (*access.offset[: start + 1], *access.offset[start + count :])
-    return reshaped, Access(offset, tuple(rows))
+    rows[start:behind] = [tuple(int(i == first) for i in range(len(rows[start])))]
+    return reshaped, Access((*access.offset[: start + 1], *access.offset[behind:]), tuple(rows))

@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from compiler.costs.contraction import Roles, factor_types, loops_used, plane_tile, roles
 from compiler.ir.access import Access
 from compiler.isa.geometry import touches
 from compiler.isa.instruction import Instruction, Op
 from compiler.isa.stream import Loop, Stream
+from compiler.passes.legalise import args_of
 from compiler.tiling import place as pl
 from compiler.tiling import spread
-from compiler.tiling.legalise import args_of
 from compiler.tiling.readers import loop_strides
-from compiler.tiling.stationary import Roles, factor_types, roles, steps
+from compiler.tiling.stationary import steps
 from compiler.tiling.tiler import Groups, Tiler, pieces, program
 from compiler.tiling.walks import Walk
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from compiler.ir.graph import Compute, Operand
     from compiler.ir.types import DType
 
@@ -56,59 +59,74 @@ def form(walk: Walk, tiler: Tiler, moving: pl.Place | None = None) -> Form:
     """Streams of a contraction; ``moving``: another place of the moving operand's value."""
     node = walk.node
     places = walk.places or tuple(tiler.place(v) for v in (*(o.value for o in node.operands), node.output))
-    r = roles(node, walk.stationary if walk.stationary >= 0 else tiler.layout.sides[node.output].stationary)
-    if walk.apart in r.columns:
-        r.columns.remove(walk.apart)
-        r.batch.append(walk.apart)
     strides = _strides(walk, places[-1])
-    batch, rows, columns = (
-        sorted((i for i in g if i != walk.block), key=lambda i: (-strides[i], i)) for g in (r.batch, r.rows, r.columns)
-    )
-    shared = walk.block if walk.block in r.rows else -1
-    inner, run = r.inner, 0
-    if walk.block >= 0:
-        inner, run = _with_block(node, r, walk.block, places[1 - r.stationary], tiler)
-    r = Roles(r.stationary, batch, rows, columns, inner)
-    across = [walk.block, *columns] if walk.block >= 0 else columns
-    outer: Groups = (tuple(batch), tuple(rows), tuple(across))
+    r, run = _arranged(walk, strides, places, tiler)
+    across = [walk.block, *r.columns] if walk.block >= 0 else r.columns
+    outer: Groups = (tuple(r.batch), tuple(r.rows), tuple(across))
     a = _moving(node, r, tiler, moving or places[1 - r.stationary])
     extra_args = extras(node, tiler)
     extra = [tiler.read(node.operands[i], node.loops, outer, places[i]) for i in extra_args]
     out = tiler.space.stream(pl.stream(places[-1], walk.out, node.loops, outer))
-    post = 0
-    if node.post is not None:
-        loops = {i: at for at, i in enumerate(batch + rows + across)}
-        post = tiler.space.pool.program(program(node.post, {i: at for at, i in enumerate(extra_args)}, loops))
-    size = [prod(node.loops[i] for i in g) for g in (batch, rows, columns, inner)]
-    line = tiler.target.line_bytes
-    row_step, column_step = (steps(strides, node.loops, g, line) for g in (rows, columns))
-    dtype = factor_types(node)[1 - r.stationary].value
-    tile = tiler.target.matrix.tiles[dtype]
+    post = _epilogue(node, extra_args, (*r.batch, *r.rows, *across), tiler)
+    batch, m, n, k = (prod(node.loops[i] for i in g) for g in (r.batch, r.rows, r.columns, r.inner))
+    line, tile = tiler.target.line_bytes, plane_tile(node, r.stationary, tiler.target)
+    row_step, column_step = (steps(strides, node.loops, g, line) for g in (r.rows, r.columns))
     fixed = places[r.stationary]
     if walk.band:
-        fixed = spread.spread(node, r.stationary, fixed, _held(r), (min(tile[0], size[3]), size[2]), line)
+        fixed = spread.spread(node, r.stationary, fixed, _held(r), (min(tile[0], k), n), line)
     return Form(
         node,
         r,
-        size[0],
-        size[1],
-        size[2],
-        size[3],
+        batch,
+        m,
+        n,
+        k,
         a,
         extra,
         out,
         post,
         row_step,
         column_step,
-        dtype,
+        factor_types(node)[1 - r.stationary].value,
         tile,
         node.loops[walk.block] if walk.block >= 0 else 0,
         run,
         walk.band,
-        shared,
+        _same_weights(walk, r.stationary),
         fixed,
         places[-1],
     )
+
+
+def _arranged(walk: Walk, strides: list[int], places: Sequence[pl.Place], tiler: Tiler) -> tuple[Roles, int]:
+    """The loops in the order in which they are walked, the largest stride of the result first; rows of a run of one block."""
+    node = walk.node
+    r = roles(node, walk.stationary if walk.stationary >= 0 else tiler.layout.sides[node.output].stationary)
+    if walk.apart in r.columns:
+        r.columns.remove(walk.apart)
+        r.batch.append(walk.apart)
+    batch, rows, columns = (
+        sorted((i for i in g if i != walk.block), key=lambda i: (-strides[i], i)) for g in (r.batch, r.rows, r.columns)
+    )
+    inner, run = r.inner, 0
+    if walk.block >= 0:
+        inner, run = _with_block(node, r, walk.block, places[1 - r.stationary], tiler)
+    return Roles(r.stationary, batch, rows, columns, inner), run
+
+
+def _same_weights(walk: Walk, stationary: int) -> int:
+    """The loop of the blocks, where they all hold the same weights; -1: they do not."""
+    if walk.block < 0 or walk.node.operands[stationary].access.dims(walk.block):
+        return -1
+    return walk.block
+
+
+def _epilogue(node: Compute, extra: list[int], loops: Sequence[int], tiler: Tiler) -> int:
+    """The number of the program behind the sums, whose operands are ``extra``; 0 for none."""
+    if node.post is None:
+        return 0
+    numbers = {i: at for at, i in enumerate(loops)}
+    return tiler.space.pool.program(program(node.post, {i: at for at, i in enumerate(extra)}, numbers))
 
 
 def extras(node: Compute, tiler: Tiler) -> list[int]:
@@ -119,10 +137,7 @@ def extras(node: Compute, tiler: Tiler) -> list[int]:
 
 def _strides(walk: Walk, home: pl.Place) -> list[int]:
     """Bytes between neighbours of the result along every loop."""
-    return [
-        abs(sum(s * row[i] for s, row in zip(home.strides, walk.out.matrix, strict=True)))
-        for i in range(len(walk.node.loops))
-    ]
+    return [abs(step) for step in home.along(walk.out, len(walk.node.loops))]
 
 
 def _with_block(node: Compute, r: Roles, block: int, home: pl.Place, tiler: Tiler) -> tuple[list[int], int]:
@@ -155,7 +170,7 @@ def _moving(node: Compute, r: Roles, tiler: Tiler, home: pl.Place) -> int:
         operand.value,
         lambda: unrolled(node, 1 - r.stationary, order, home.shape, tiler).reshape(-1),
     )
-    used = [any(row[i] for row in operand.access.matrix) for i in range(len(node.loops))]
+    used = loops_used(operand, len(node.loops))
     shape = tuple(node.loops[i] if used[i] else 1 for i in order)
     dtype = tiler.graph.types[operand.value].dtype
     strides = [s if used[i] else 0 for i, s in zip(order, pl.row_major(shape, dtype.size), strict=True)]
@@ -174,7 +189,7 @@ def unrolled(node: Compute, operand: int, order: list[int], shape: tuple[int, ..
     if array.size == 0:
         return np.empty(0, array.dtype)
     home = pl.Place("", tiler.graph.types[read.value].dtype, array.shape, 0, pl.row_major(array.shape, array.itemsize))
-    used = [any(row[i] for row in read.access.matrix) for i in range(len(node.loops))]
+    used = loops_used(read, len(node.loops))
     extents = tuple(n if u else 1 for n, u in zip(node.loops, used, strict=True))
     s = pl.stream(home, read.access, extents, ((), tuple(order), ()))
     counts, strides = zip(*s.strides()[1], strict=True) if order else ((), ())

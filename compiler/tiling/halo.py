@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from math import prod
 from typing import TYPE_CHECKING
 
-from compiler.tiling.stationary import Side, factor_types, fits_plane, roles
+from compiler.costs.contraction import fits_planes, plane_tile, roles
+from compiler.tiling.stationary import Side
 
 if TYPE_CHECKING:
     from compiler.ir.graph import Compute, Graph, Operand
@@ -24,19 +25,23 @@ PARALLEL = 2  # planes that work side by side: a single one has nobody to wait f
 def lead(node: Compute, side: Side, graph: Graph, machine: Machine, leads: Mapping[str, int]) -> int | None:
     """Pixels by which the blocks of a contraction end before those of the image that it follows; ``leads``: of the values
     before it. None where pixels are no weights or fit one plane, and 0 where it would take a block more."""
-    if not fits_plane(node, graph, machine) or machine.matrix.instances < PARALLEL:
-        return None
-    r = roles(node, side.stationary)
-    if node.operands[side.stationary].value in graph.constants or r.batch or not r.columns:
-        return None
-    width = machine.matrix.tiles[factor_types(node)[1 - side.stationary].value][1]
-    columns = [i for i in side.order if i in r.columns and node.loops[i] > 1]
+    columns = _pixel_loops(node, side, graph, machine)
     pixels = prod(node.loops[i] for i in columns)
-    if pixels <= width:
+    if not columns or pixels <= (width := plane_tile(node, side.stationary, machine)[1]):
         return None
-    followed = [o for o in node.operands if o.value in leads]
-    needed = max((leads[o.value] + ahead(o, node, columns, graph) for o in followed), default=0)
+    needed = max(
+        (leads[o.value] + ahead(o, node, columns, graph) for o in node.operands if o.value in leads), default=0
+    )
     return needed if needed <= -pixels % width else 0
+
+
+def _pixel_loops(node: Compute, side: Side, graph: Graph, machine: Machine) -> list[int]:
+    """The loops over pixels that are weights of planes side by side, the outermost first; none where pixels are no weights."""
+    constant = node.operands[side.stationary].value in graph.constants
+    if constant or machine.matrix.instances < PARALLEL or not fits_planes(node, graph, machine):
+        return []
+    r = roles(node, side.stationary)
+    return [] if r.batch else [i for i in side.order if i in r.columns and node.loops[i] > 1]
 
 
 def along_lines(node: Compute, side: Side) -> bool:

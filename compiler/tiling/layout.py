@@ -6,27 +6,24 @@ the first finds the orders, the second places the pieces of joins inside the joi
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from math import prod
 
-from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Reshape, Scatter, Sort, View, reads_of
+from compiler.costs.contraction import roles
+from compiler.ir.graph import Compute, Graph, Join, Merge, Node, Reshape, Scatter, View, reads_of
 from compiler.ir.types import DType
 from compiler.isa.machine import Machine
 from compiler.passes.rewriter import fresh
+from compiler.tiling import concat, uses
 from compiler.tiling.halo import along_lines, lead
 from compiler.tiling.place import Place, ordered_strides, row_major
 from compiler.tiling.readers import Order, dense_order, follow, ordered
-from compiler.tiling.stationary import Chooser, Pitch, Side, fits_plane, padded, roles
+from compiler.tiling.stationary import Chooser, Pitch, Side, padded
 from compiler.tiling.streams import Stream
 
 IMAGE = 2  # dimensions of an image; those of an input lie one behind the other
 CHANNELS = 1  # and one more of what lies side by side in it
 WASTE = 8  # part of a row of pixels that may be padding behind it
-FACTORS = 2  # operands of a contraction that are multiplied
-FEW_ROWS = 32  # rows of a product that are one piece on the planes
-SLOTS = 2  # tiles of a sum below which its order matters little
-SPREAD = 16  # lines that a reduction's few results are spread over: who reads the first need not wait for the last
 
 
 @dataclass
@@ -56,51 +53,12 @@ class Layout:
 def assign(graph: Graph, machine: Machine, *, following: bool = True) -> Layout:
     """Places for a whole graph. ``following``: planes may lose cycles in order to follow an image that comes in."""
     first = _Pass(graph, machine, Layout(), {}).run()
-    homes = _join_homes(graph, first)
+    homes = concat.homes(graph, first.copies, first.roots)
     found = _Pass(graph, machine, first, homes).run() if homes else first
     found.following = found.following if following else set()
-    found.needed_whole = _reduced(graph)
-    found.deep = _deep(graph, machine, found)
+    found.needed_whole = uses.needed_whole(graph)
+    found.deep = uses.summed_in_tiles(graph, machine, found.sides)
     return found
-
-
-def _deep(graph: Graph, machine: Machine, layout: Layout) -> dict[str, tuple[int, int]]:
-    """Values that planes take as few rows, in several tiles of the sum one after another: the dimension, how many tiles.
-
-    The first tile of few rows is then wanted before the last of the first row.
-    """
-    found: dict[str, tuple[int, int]] = {}
-    for node in graph.nodes:
-        side = layout.sides.get(node.output)
-        if not isinstance(node, Compute) or side is None or not fits_plane(node, graph, machine):
-            continue
-        r = roles(node, side.stationary)
-        operand = node.operands[1 - side.stationary]
-        depth = machine.matrix.tiles[graph.types[operand.value].dtype.value][0]
-        if len(r.inner) == 1 and not r.batch and prod(node.loops[i] for i in r.rows) <= FEW_ROWS:
-            dims = [j for j, row in enumerate(operand.access.matrix) if row[r.inner[0]]]
-            tiles = -(-node.loops[r.inner[0]] // depth)
-            if tiles > SLOTS and len(dims) == 1:
-                found[operand.value] = dims[0], tiles
-    return found
-
-
-def _reduced(graph: Graph) -> dict[str, frozenset[int]]:
-    """By value, the dimensions that some contraction or reduction reads whole for each of its results, maps and joins between."""
-    found: dict[str, set[int]] = {}
-    for node in reversed(graph.nodes):
-        if isinstance(node, Join):
-            for part in node.parts:
-                found.setdefault(part, set()).update(found.get(node.output, ()))
-        if not isinstance(node, Compute):
-            continue
-        after = found.get(node.output, set()) if node.reducer is None else set()
-        for operand in node.operands:
-            for j, row in enumerate(operand.access.matrix):
-                loops = [i for i, c in enumerate(row) if c and node.loops[i] > 1]
-                if loops and all(i >= node.parallel or i in after for i in loops):
-                    found.setdefault(operand.value, set()).add(j)
-    return {value: frozenset(dims) for value, dims in found.items()}
 
 
 class _Pass:
@@ -109,9 +67,10 @@ class _Pass:
         self.known, self.pitches, self.leads = known.orders, known.pitches, known.leads
         self.stored = {n.output: n.input for n in graph.nodes if isinstance(n, Reshape)}
         self.reshaped = set(self.stored.values())
-        self.kept = written_in_place(graph)
+        self.joins = {n.output: n for n in graph.nodes if isinstance(n, Join)}
+        self.kept = concat.written_in_place(graph)
         self.scattered = {n.output for n in graph.nodes if isinstance(n, Scatter)}
-        self.scalars = _scalars(graph)
+        self.scalars = uses.scalars(graph)
         self.out = Layout(sides=known.sides)
         self.chooser = Chooser(graph, machine, self.out.places, Stream(graph, machine))
 
@@ -151,6 +110,7 @@ class _Pass:
         elif node.output in self.kept:
             self.out.places[node.output] = self.out.places[self.kept[node.output]]
             self.out.roots[node.output] = (node.output,)
+            self._base(node.output)
         else:
             if isinstance(node, View):
                 self.out.copies.add(node.output)
@@ -165,7 +125,9 @@ class _Pass:
         if name not in self.out.places:
             part = self.chooser.readers.leading(node)
             order = self.out.orders.get(part) or dense_order(self.out.places[part])
-            if name in self.reshaped and self.graph.types[node.parts[0]].shape[node.axis] == 1:
+            if all(
+                self.graph.types[p].shape[node.axis] == 1 for p in node.parts
+            ):  # where the axis lies is free in a part
                 order = _beside(order, node.axis)
             self._own(name, order)
         self.out.leads.setdefault(name, max(self.out.leads.get(part, 0) for part in node.parts))
@@ -208,9 +170,11 @@ class _Pass:
 
     def _roots(self, name: str) -> tuple[str, ...]:
         """What a scatter does not write over is written by the copy of its data."""
-        if name not in self.scattered:
-            return (name,)
-        return (name, self.out.bases.setdefault(name, fresh(f"{name}~base", self.graph.types)))
+        return (name, self._base(name)) if name in self.scattered else (name,)
+
+    def _base(self, name: str) -> str:
+        """The name of the data that a scatter writes over."""
+        return self.out.bases.setdefault(name, fresh(f"{name}~base", self.graph.types))
 
     def _lines(self, before: int, strides: tuple[int, ...], shape: tuple[int, ...], dtype: DType) -> int:
         if prod(shape) == 0:
@@ -225,9 +189,8 @@ class _Pass:
             pitch = self._joined_pitch(home)
             self._own(home, self.known[home], pitch, self._joined_lead(home) if pitch else 0)
         whole = self.out.places[home]
-        axis = next((n.axis for n in self.graph.nodes if n.output == home and isinstance(n, Join)), None)
         t = self.graph.types[name]
-        offset = whole.offset + (0 if axis is None else at * whole.strides[axis])
+        offset = whole.offset + (at * whole.strides[self.joins[home].axis] if home in self.joins else 0)
         place = Place(whole.buffer, t.dtype, t.shape, offset, whole.strides)
         if name in self.stored and place.reshaped(self.graph.types[self.stored[name]].shape) is None:
             return False
@@ -241,7 +204,7 @@ class _Pass:
 
     def _joined_pitch(self, home: str) -> Pitch:
         """The padding that the parts of a join would have by themselves, where they lie one behind the other outside it."""
-        node = next((n for n in self.graph.nodes if n.output == home and isinstance(n, Join)), None)
+        node = self.joins.get(home)
         if node is None or home in self.reshaped:
             return None
         order = self.known[home]
@@ -253,7 +216,7 @@ class _Pass:
 
     def _joined_lead(self, home: str) -> int:
         """The largest lead of the parts of a join, which then all of them have; 0 where one of them may have none."""
-        parts = next(n.parts for n in self.graph.nodes if n.output == home and isinstance(n, Join))
+        parts = self.joins[home].parts
         makers = [n for n in self.graph.nodes if n.output in parts and n.output in self.leads]
         beside = [isinstance(n, Compute) and along_lines(n, self.out.sides[n.output]) for n in makers]
         if len(makers) < len(parts) or not all(beside):
@@ -275,7 +238,7 @@ class _Pass:
         """Few results over several lines, each line with the same number of them; None where they fill as many anyway."""
         size, line = self.graph.types[node.output].dtype.size, self.machine.line_bytes
         most = line // size
-        each = next((n for n in range(1, most) if most % n == 0 and n * SPREAD >= node.points), most)
+        each = next((n for n in range(1, most) if most % n == 0 and n * uses.SPREAD >= node.points), most)
         return (0, line // each) if each < most and node.points > each else None
 
     def _rows(self, node: Compute, side: Side) -> Pitch:
@@ -328,74 +291,3 @@ def _beside(order: Order, axis: int) -> Order:
     rest = [i for i in order if i != axis]
     at = rest.index(axis - 1) + 1 if axis else 0
     return (*rest[:at], axis, *rest[at:])
-
-
-def _scalars(graph: Graph) -> set[str]:
-    """Results of reductions that somebody takes once for each of many elements (a row's sum, its largest), and nobody as
-    rows or columns of a product."""
-    found = {n.output for n in graph.nodes if isinstance(n, Compute) and n.reducer and not n.is_contraction}
-    found -= {*graph.outputs, *(s.update for s in graph.states)}
-    wide = set()
-    for node in graph.nodes:
-        if not isinstance(node, Compute):
-            found.difference_update(reads_of(node))
-            continue
-        for i, operand in enumerate(node.operands):
-            if node.is_contraction and i < FACTORS:
-                found.discard(operand.value)
-            elif prod(node.loops) >= SPREAD * graph.types[operand.value].elements:
-                wide.add(operand.value)
-    return found & wide
-
-
-def _join_homes(graph: Graph, first: Layout) -> dict[str, tuple[str, int]]:
-    """Pieces that can be written straight into a join's buffer: piece -> (join, position along its axis)."""
-    made = {
-        n.output
-        for n in graph.nodes
-        if isinstance(n, Compute | Gather | Scatter | Sort | Join) or n.output in first.copies
-    }
-    made -= {n.output for n in graph.nodes if isinstance(n, Reshape) and n.output not in first.copies}
-    made -= {state.input for state in graph.states}
-    made -= {n.output for n in graph.nodes if isinstance(n, Join)}
-    maker = {n.output: n for n in graph.nodes}
-    homes = _merge_homes(graph, made, maker)
-    for node in graph.nodes:
-        if not isinstance(node, Join):
-            continue
-        at = 0
-        for piece in node.parts:
-            if piece in made and piece not in homes and node.parts.count(piece) == 1:
-                read = {root for value in reads_of(maker[piece]) for root in first.roots[value]}
-                # It may not share lines with its operands.
-                if not any(root in node.parts or homes.get(root, ("",))[0] == node.output for root in read):
-                    homes[piece] = (node.output, at)
-            at += graph.types[piece].shape[node.axis]
-    return homes
-
-
-def written_in_place(graph: Graph) -> dict[str, str]:
-    """Next values of states that are made by writing into the state itself, which nobody else reads: value -> state.
-
-    So a cache grows by a row without being copied.
-    """
-    uses = Counter(v for node in graph.nodes for v in reads_of(node))
-    uses.update([*graph.outputs, *(s.update for s in graph.states)])
-    maker = {node.output: node for node in graph.nodes if isinstance(node, Scatter) and node.guard is None}
-    return {
-        s.update: s.input
-        for s in graph.states
-        if s.update in maker and maker[s.update].data == s.input and uses[s.input] == 1
-    }
-
-
-def _merge_homes(graph: Graph, made: set[str], maker: dict[str, Node]) -> dict[str, tuple[str, int]]:
-    """Parts of merges that nobody else reads and that are computed exactly when they count: part -> (merge, 0)."""
-    uses = Counter(v for node in graph.nodes for v in reads_of(node))
-    return {
-        value: (node.output, 0)
-        for node in graph.nodes
-        if isinstance(node, Merge)
-        for guard, value in node.parts
-        if guard is not None and value in made and uses[value] == 1 and maker[value].guard == guard
-    }

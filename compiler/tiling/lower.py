@@ -7,22 +7,24 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
+from compiler.costs.contraction import fits_planes
+from compiler.costs.cycles import input_cycles, link_cycles, plane_cycles, unit_demand
 from compiler.ir.access import Access
 from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Reshape, Scatter, Sort, State, View
 from compiler.passes.views import groups
-from compiler.tiling import contraction, forms, layout, sorting, streams, toeplitz, transfer, utilisation, vector, walks
+from compiler.tiling import contraction, forms, layout, sorting, toeplitz, transfer, vector, walks
 from compiler.tiling import place as pl
 from compiler.tiling.budget import Tiles, TooLong, room
 from compiler.tiling.flat import flat
 from compiler.tiling.readers import dense_order
 from compiler.tiling.space import Space
-from compiler.tiling.stationary import fits_plane
 from compiler.tiling.tiler import Tiler
 
 if TYPE_CHECKING:
     from compiler.targets import Target
 
 
+Way = list[tuple[forms.Form, contraction.Cut]]  # products that together are a contraction, and how each is cut
 PER_CYCLE = 4  # instructions that weigh as much as a cycle where forms of a contraction are compared
 
 
@@ -36,7 +38,7 @@ def lower(
     space = Space(target)
     for name, size in places.buffers.items():
         space.buffer(name, "state" if name in places.states else "arena", size)
-    spare, coming = utilisation.spare(graph, places, target), streams.coming(graph, target)
+    spare, coming = _spare(graph, places, target), input_cycles(graph, target)
     tiles = Tiles(room(graph))
     tiler = Tiler(graph, target, places, space, tiles, seated=seated, spare=spare, coming=coming)
     names: list[str] = []
@@ -68,6 +70,17 @@ def lower(
     return tiler, names, nodes
 
 
+def _spare(graph: Graph, places: layout.Layout, target: Target) -> int:
+    """Cycles that a vector unit has left while the planes or the links work: what it does in these costs no interval."""
+
+    def on_planes(node: Compute) -> int:
+        return plane_cycles(node, places.sides[node.output].stationary, target, shared=True)
+
+    planes, vector = unit_demand(graph, target, on_planes)
+    least = max(link_cycles(graph, target), planes // max(1, target.matrix.instances))
+    return max(0, least - vector // max(1, target.vector.instances))
+
+
 def _node(node: Node, tiler: Tiler, enter: Callable[[str, Node | None], None]) -> None:
     if isinstance(node, Merge):
         _merge(node, tiler, enter)
@@ -77,7 +90,7 @@ def _node(node: Node, tiler: Tiler, enter: Callable[[str, Node | None], None]) -
 
 def _made(node: Node, tiler: Tiler) -> None:
     if isinstance(node, Compute):
-        if node.is_contraction and fits_plane(node, tiler.graph, tiler.target):
+        if fits_planes(node, tiler.graph, tiler.target):
             _contract(node, tiler)
         else:
             vector.emit(node, tiler)
@@ -103,38 +116,48 @@ def _made(node: Node, tiler: Tiler) -> None:
 def _contract(node: Compute, tiler: Tiler) -> None:
     """On the planes, as it stands or as blocks that share passes, perhaps after a copy of the moving operand in a better
     order; or on the vector unit if that is faster."""
-    stationary = tiler.layout.sides[node.output].stationary
+    moving = 1 - tiler.layout.sides[node.output].stationary
     f = forms.form(walks.plain(node), tiler)
-    ways = [(f, contraction.choose(f, tiler))]
-    for together in [
+    ways = min(_ways(node, f, tiler), key=_price)
+    least = sum(cut.cycles for _, cut in ways)
+    home = _relaid_home(node, f, tiler)
+    if home is not None:
+        better = contraction.choose(forms.form(walks.plain(node), tiler, home[1]), tiler)
+        copied = better.cycles + _copy_cycles(node.operands[moving].value, tiler)
+        home, least = (home, copied) if copied < least else (None, least)
+    if _on_vector_unit(node, tiler, least):
+        vector.emit(node, tiler)
+        return
+    if home is not None:
+        name = _relayout(node.operands[moving].value, home[0], home[1], tiler)
+        f = forms.form(walks.plain(_renamed(node, moving, name)), tiler)
+        ways = [(f, contraction.choose(f, tiler))]
+    tiler.tiles.expect(sum(contraction.instructions(way, chosen) for way, chosen in ways))
+    for way, chosen in ways:
+        contraction.emit(way, chosen, tiler)
+
+
+def _ways(node: Compute, f: forms.Form, tiler: Tiler) -> list[Way]:
+    """The contraction as it stands (``f``), and every other way to walk its loops."""
+    stationary = f.roles.stationary
+    others = [
         walks.blocked(walks.plain(node), stationary, f.tile),
         walks.parted(node, stationary, tiler.target),
         *_left_over(node, f, tiler),
         *_rowed(node, f.tile, tiler),
         *toeplitz.bands(node, tiler.graph, tiler.target),
-    ]:
-        if together:
-            cut = [(g, contraction.choose(g, tiler)) for g in (forms.form(w, tiler) for w in together)]
-            ways = min(ways, cut, key=_price)
-    least = sum(cut.cycles for _, cut in ways)
-    home = _relaid_home(node, f, tiler)
-    if home is not None:
-        better = contraction.choose(forms.form(walks.plain(node), tiler, home[1]), tiler)
-        copied = better.cycles + _copy_cycles(node.operands[1 - stationary].value, tiler)
-        home, least = (home, copied) if copied < least else (None, least)
+    ]
+    made = [[f], *([forms.form(w, tiler) for w in together] for together in others if together)]
+    return [[(g, contraction.choose(g, tiler)) for g in way] for way in made]
+
+
+def _on_vector_unit(node: Compute, tiler: Tiler, cycles: int) -> bool:
+    """Whether a contraction of so many cycles on the planes goes to the vector unit instead; all its strips do what the first
+    does, because bounds are those of programs that have every contraction on one kind of unit."""
     whole = node.part.whole if node.part else node.output
-    if whole not in tiler.elsewhere:  # bounds are those of programs that have every contraction on one kind of unit
-        tiler.elsewhere[whole] = vector.quicker(node, tiler, least)
-    if tiler.elsewhere[whole]:
-        vector.emit(node, tiler)
-        return
-    if home is not None:
-        name = _relayout(node.operands[1 - stationary].value, home[0], home[1], tiler)
-        f = forms.form(walks.plain(_renamed(node, 1 - stationary, name)), tiler)
-        ways = [(f, contraction.choose(f, tiler))]
-    tiler.tiles.expect(sum(contraction.instructions(way, chosen) for way, chosen in ways))
-    for way, chosen in ways:
-        contraction.emit(way, chosen, tiler)
+    if whole not in tiler.elsewhere:
+        tiler.elsewhere[whole] = vector.quicker(node, tiler, cycles)
+    return tiler.elsewhere[whole]
 
 
 def _left_over(node: Compute, f: forms.Form, tiler: Tiler) -> list[list[walks.Walk]]:
@@ -154,7 +177,7 @@ def _rowed(node: Compute, tile: tuple[int, int], tiler: Tiler) -> list[list[walk
     return [[walk] for walk in walks.rowed(node, constant, tile)] if constant >= 0 else []
 
 
-def _price(ways: list[tuple[forms.Form, contraction.Cut]]) -> int:
+def _price(ways: Way) -> int:
     """Cycles of the planes, and the instructions that a program would have to keep. What makes one way uneven among the planes
     is filled by the others."""
     mean = sum(cut.score - cut.cycles for _, cut in ways)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from math import prod
 
 from compiler.ir.access import Access
 from compiler.ir.types import DType
@@ -30,11 +29,13 @@ class Place:
 
     def through(self, access: Access, extents: tuple[int, ...]) -> Place:
         """The place of a view of this place, when the access never leaves it."""
-        strides = tuple(
-            sum(s * row[i] for s, row in zip(self.strides, access.matrix, strict=True)) for i in range(len(extents))
-        )
+        strides = self.along(access, len(extents))
         offset = self.offset + sum(s * o for s, o in zip(self.strides, access.offset, strict=True))
         return Place(self.buffer, self.dtype, extents, offset, strides)
+
+    def along(self, access: Access, loops: int) -> tuple[int, ...]:
+        """Bytes from an element read through an access to the next, along each of ``loops`` loops."""
+        return tuple(sum(s * row[i] for s, row in zip(self.strides, access.matrix, strict=True)) for i in range(loops))
 
     def reshaped(self, shape: tuple[int, ...]) -> Place | None:
         """The same elements in row-major order under another shape, or None when no strides say that."""
@@ -75,16 +76,17 @@ def reshape_strides(old: tuple[int, ...], strides: tuple[int, ...], new: tuple[i
     found: list[int] = []
     while loops or wanted:
         block = _block([n for n, _ in loops], wanted)
-        if block is None:
+        if block is None or not _chained(loops[: block[0]]):
             return None
-        merged, split = loops[: block[0]], wanted[: block[1]]
-        if any(a[1] != b[0] * b[1] for a, b in pairwise(merged)):
-            return None
-        step = merged[-1][1]
-        found += [step * prod(split[k + 1 :]) for k in range(len(split))]
+        found += row_major(tuple(wanted[: block[1]]), loops[block[0] - 1][1])
         loops, wanted = loops[block[0] :], wanted[block[1] :]
     rest = iter(found)
     return tuple(0 if n == 1 else next(rest) for n in new)
+
+
+def _chained(loops: list[tuple[int, int]]) -> bool:
+    """Whether (extent, stride) of neighbours make one loop."""
+    return all(outer[1] == inner[0] * inner[1] for outer, inner in pairwise(loops))
 
 
 def _block(old: list[int], new: list[int]) -> tuple[int, int] | None:

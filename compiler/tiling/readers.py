@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from compiler.ir.expr import FREE
+from compiler.costs.cycles import vector_stages
 from compiler.ir.graph import Compute, Join, Node, Reshape, View
 from compiler.isa.geometry import touches
 from compiler.isa.stream import Loop, Nest, Stream
 from compiler.tiling.place import Place, ordered_strides
 
 if TYPE_CHECKING:
-    from compiler.ir.expr import Expr
     from compiler.ir.graph import Graph
     from compiler.isa.machine import Machine
 
@@ -28,8 +27,7 @@ FAR = 24  # readers that are priced: a value that everybody reads is a matter of
 
 def loop_strides(place: Place, node: Compute, operand: int) -> list[int]:
     """Bytes between neighbours along every loop of the node, for one operand."""
-    matrix = node.operands[operand].access.matrix
-    return [abs(sum(s * row[i] for s, row in zip(place.strides, matrix, strict=True))) for i in range(len(node.loops))]
+    return [abs(step) for step in place.along(node.operands[operand].access, len(node.loops))]
 
 
 def ordered(loops: list[int], strides: list[int]) -> Order:
@@ -78,7 +76,7 @@ def vector_cycles(node: Compute, order: Order, places: Mapping[str, Place], grap
     """About how long the vector unit takes for a node whose result is stored in ``order``."""
     vector, line = machine.vector, machine.line_bytes
     inner = list(range(node.parallel, len(node.loops)))
-    work = max(1, -(-(passes(node.expr, machine) + bool(node.reducer)) // max(1, vector.alus)))
+    work = vector_stages(node, machine)[0]
     most = -(-node.points * node.reduction * work // max(1, vector.lanes))
     for port, (i, o) in zip(PORTS, enumerate(node.operands), strict=False):
         place = places.get(o.value)
@@ -89,13 +87,6 @@ def vector_cycles(node: Compute, order: Order, places: Mapping[str, Place], grap
         lines = fetches(place.dtype.size, nest(node, strides, order), nest(node, strides, inner), counts, line)
         most = max(most, -(-lines // max(1, vector.ports.get(port, 1))))
     return most // max(1, vector.instances)
-
-
-def passes(expr: Expr | None, machine: Machine) -> int:
-    """Arithmetic-unit operations of one element."""
-    if expr is None:
-        return 0
-    return sum(machine.passes.get(s.op, 1) for s in expr.steps if s.op not in FREE)
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,25 @@ from itertools import pairwise
 from math import gcd, prod
 from typing import TYPE_CHECKING
 
+from compiler.costs.contraction import (
+    Roles,
+    factor_types,
+    fits_planes,
+    plane_tile,
+    product_shape,
+    products_per_pass,
+    roles,
+)
+from compiler.costs.cycles import epilogue_stages
 from compiler.ir.graph import Compute, reads_of
-from compiler.isa.meaning import accumulator
 from compiler.isa.stream import points
 from compiler.tiling.place import Place, ordered_strides
-from compiler.tiling.readers import Order, Readers, fetches, loop_strides, nest, ordered, passes
+from compiler.tiling.readers import Order, Readers, fetches, loop_strides, nest, ordered
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from compiler.ir.graph import Graph
-    from compiler.ir.types import DType
     from compiler.isa.machine import Machine
     from compiler.tiling.streams import Stream
 
@@ -30,18 +40,6 @@ LONG_ROWS = 320  # rows of one product where lines are fetched along the rows
 SHORT_ROWS = 64
 FEW = 8  # rows of which whole lines may be made up without padding
 EARLIER = 2  # operations by which one factor is there before the other
-BLOCKS = 255  # diagonal blocks of weights: the most that an instruction names
-
-
-@dataclass
-class Roles:
-    """The loops of a contraction: which operand stays in the plane and what every loop does."""
-
-    stationary: int
-    batch: list[int]
-    rows: list[int]
-    columns: list[int]
-    inner: list[int]
 
 
 @dataclass(frozen=True)
@@ -51,44 +49,6 @@ class Side:
     stationary: int
     order: Order
     pitch: Pitch
-
-
-def roles(node: Compute, stationary: int) -> Roles:
-    """What every loop does when operand ``stationary`` is in the plane."""
-    uses = [_used(node, 0), _used(node, 1)]
-    result = Roles(stationary, [], [], [], list(range(node.parallel, len(node.loops))))
-    for i in range(node.parallel):
-        if uses[stationary][i] and uses[1 - stationary][i]:
-            result.batch.append(i)
-        elif uses[stationary][i]:
-            result.columns.append(i)
-        else:
-            result.rows.append(i)
-    return result
-
-
-def _used(node: Compute, operand: int) -> list[bool]:
-    matrix = node.operands[operand].access.matrix
-    return [any(row[i] for row in matrix) for i in range(len(node.loops))]
-
-
-def factor_types(node: Compute) -> tuple[DType, DType]:
-    """Element types of a contraction's two factors."""
-    first, second, _ = node.expr.steps
-    return (first.dtype, second.dtype) if first.imm == 0 else (second.dtype, first.dtype)
-
-
-def fits_plane(node: Compute, graph: Graph, machine: Machine) -> bool:
-    """Whether the planes multiply both operands' types and sum them in the type that is asked for.
-
-    Bytes with and without sign may meet: the array's cells multiply nine-bit signed values.
-    """
-    if not machine.matrix.instances:
-        return False
-    factors = [graph.types[o.value].dtype.value for o in node.operands[:2]]
-    sums = {accumulator(dtype) for dtype in factors}
-    same = len(set(factors)) == 1 or set(factors) <= {"i8", "u8"}
-    return same and sums == {node.expr.dtype.value} and all(dtype in machine.matrix.tiles for dtype in factors)
 
 
 class Chooser:
@@ -139,7 +99,7 @@ class Chooser:
 
     def _contraction(self, reader: Compute, override: dict[str, Place]) -> int | None:
         """Cycles of a reader on the planes; None when it cannot go there."""
-        if not (reader.is_contraction and fits_plane(reader, self.graph, self.machine)):
+        if not fits_planes(reader, self.graph, self.machine):
             return None
         return min(self._cost(reader, s, override) for s in (0, 1))
 
@@ -150,52 +110,52 @@ class Chooser:
     def _sides(self, node: Compute) -> list[Side]:
         constant = [o.value in self.graph.constants for o in node.operands[:2]]
         first = 0 if constant[0] and not constant[1] else 1
-        if not fits_plane(node, self.graph, self.machine):
+        if not fits_planes(node, self.graph, self.machine):
             return [self._side(node, roles(node, first), rows_inside=False)]
         # Streaming a constant needs the whole of it on the chip.
         both = not (constant[first] and self.machine.external.all_weights)
-        found = []
-        for stationary in (first, 1 - first) if both else (first,):
-            r = roles(node, stationary)
-            found.append(self._side(node, r, rows_inside=False))
-            if r.rows and (r.columns or r.batch):
-                found.append(self._side(node, r, rows_inside=True))
-            if (
-                r.rows and r.batch
-            ):  # product after product, or those of a batch side by side, as what joins heads wants them
-                if not any(constant):  # then both factors are made as the program runs, and who reads one need not wait
-                    found.append(Side(stationary, (*r.batch, *r.rows, *r.columns), None))
-                found.append(Side(stationary, (*r.rows, *r.batch, *r.columns), None))
-            if node.output in self.readers.reshaped and self._mingled(
-                node, r
-            ):  # rows between columns, as a reshape takes them
-                found.append(Side(stationary, tuple(range(node.parallel)), None))
-        return found
+        return [
+            side
+            for stationary in ((first, 1 - first) if both else (first,))
+            for side in self._orders(node, roles(node, stationary), run_time=not any(constant))
+        ]
 
-    def _mingled(self, node: Compute, r: Roles) -> bool:
-        """Whether rows and columns take turns among the dimensions of a result."""
+    def _orders(self, node: Compute, r: Roles, run_time: bool) -> Iterator[Side]:
+        """Storage orders of a result; ``run_time``: both factors are made as the program runs, so who reads one need not wait."""
+        yield self._side(node, r, rows_inside=False)
+        if r.rows and (r.columns or r.batch):
+            yield self._side(node, r, rows_inside=True)
+        if (
+            r.rows and r.batch
+        ):  # product after product, or those of a batch side by side, as what concatenates heads wants them
+            if run_time:
+                yield Side(r.stationary, (*r.batch, *r.rows, *r.columns), None)
+            yield Side(r.stationary, (*r.rows, *r.batch, *r.columns), None)
         kinds = [i in r.columns for i in range(node.parallel) if node.loops[i] > 1]
-        return sum(a != b for a, b in pairwise(kinds)) > 1
+        mingled = sum(a != b for a, b in pairwise(kinds)) > 1
+        if mingled and node.output in self.readers.reshaped:  # rows between columns, as a reshape takes them
+            yield Side(r.stationary, tuple(range(node.parallel)), None)
 
     def _side(self, node: Compute, r: Roles, rows_inside: bool) -> Side:
-        line = self.machine.line_bytes
+        line, size = self.machine.line_bytes, self.graph.types[node.output].dtype.size
+        columns = self._ordered(r.columns, self._strides(node, r.stationary))
         moving = self._strides(node, 1 - r.stationary)
-        fixed = self._strides(node, r.stationary)
-        columns = list(ordered(r.columns, fixed)) if fixed else r.columns
-        size = self.graph.types[node.output].dtype.size
         if rows_inside:
-            rows = list(ordered(r.rows, moving)) if moving else r.rows
+            rows = self._ordered(r.rows, moving)
             extent = prod(node.loops[i] for i in rows) * size
             unit = line if extent > line else padded(extent, line)
             return Side(r.stationary, (*r.batch, *columns, *rows), (len(rows), unit) if extent % unit else None)
-        outer = ordered(sorted(r.batch + r.rows), moving) if moving else tuple(sorted(r.batch + r.rows))
+        outer = self._ordered(sorted(r.batch + r.rows), moving)
         width = prod(node.loops[i] for i in columns)
         tile = self.machine.matrix.tiles.get(factor_types(node)[1 - r.stationary].value, (0, 0))[1]
         # Planes write neighbouring columns, or neighbouring products of a batch, at the same time: not into one line.
         shared = width > tile or (r.batch and node.operands[r.stationary].value not in self.graph.constants)
-        several = self.machine.matrix.instances > 1
-        pad = several and bool(shared) and bool((width * size) % line)
+        pad = self.machine.matrix.instances > 1 and bool(shared) and bool((width * size) % line)
         return Side(r.stationary, (*outer, *columns), (len(columns), line) if pad else None)
+
+    def _ordered(self, loops: list[int], strides: list[int] | None) -> list[int]:
+        """Loops from the largest stride of their operand to the smallest; as they stand where it has none."""
+        return list(ordered(loops, strides)) if strides else loops
 
     def _strides(self, node: Compute, operand: int, override: Mapping[str, Place] | None = None) -> list[int] | None:
         """Bytes along every loop; None for a constant (which is packed as the planes want it) and for what has no place yet."""
@@ -207,50 +167,56 @@ class Chooser:
 
     def _cost(self, node: Compute, stationary: int, override: Mapping[str, Place], ahead: bool = False) -> int:
         """About how many cycles the planes, or their weight ports, are busy per plane; ``ahead``: its first load is hidden."""
-        r = roles(node, stationary)
-        matrix, weights = self.machine.matrix, self.machine.weights
-        types = factor_types(node)
-        dtype = types[1 - stationary]
-        depth, width = matrix.tiles[dtype.value]
-        batch, m, n, k = (prod(node.loops[i] for i in g) for g in (r.batch, r.rows, r.columns, r.inner))
+        r, matrix, types = roles(node, stationary), self.machine.matrix, factor_types(node)
+        tile = depth, width = plane_tile(node, stationary, self.machine)
+        batch, m, n, k = product_shape(node, stationary)
         kt, nt = -(-k // depth), -(-n // width)
-        kk, nn = min(k, depth), min(n, width)
-        block, size = self._block(node, r, k, n, (depth, width))
+        kk, nn, long = min(k, depth), min(n, width), min(m, LONG_ROWS)
+        block, size = self._block(node, r, k, n, tile)
         batch = -(-batch // size)
         inner, across = ([*block, *r.inner], [*block, *r.columns]) if size > 1 else (r.inner, r.columns)
         moving = self._strides(node, 1 - stationary, override)
-        fixed = self._strides(node, stationary, override)
-        rows = list(ordered(r.rows, moving)) if moving else r.rows
-        columns = list(ordered(r.columns, fixed)) if fixed else r.columns
-        long = min(m, LONG_ROWS)
-        a = self._fetches(node, moving, (rows, long), (inner, kk * size), dtype.size, matrix.ports["a"])
-        load = -(
-            -kk * size * nn * types[stationary].size // weights.bytes_per_cycle
-        )  # all there is to a packed constant
-        if fixed is not None:
-            piece = (inner, kk * size), (columns, nn)
-            load = max(load, self._fetches(node, fixed, *piece, types[stationary].size, weights.ports["a"]))
-        last = long * max(1, -(-passes(node.post, self.machine) // matrix.alus))
+        rows = self._ordered(r.rows, moving)
+        moved = (rows, long), (inner, kk * size)
+        a = self._fetches(node, moving, *moved, types[1 - stationary].size, matrix.ports["a"])
+        load = self._load(node, stationary, (inner, kk * size), (r.columns, nn), override)
+        last = long * epilogue_stages(node.post, self.machine)
         short = SHORT_ROWS  # rows that one plane takes at least; they end on lines of their own
         if node.output in override:
             strides = self._out_strides(node, override[node.output])
-            width = override[node.output].dtype.size
             short = max(short, steps(strides, node.loops, rows, self.machine.line_bytes))
-            last = max(
-                last, self._fetches(node, strides, (rows, long), (across, nn * size), width, matrix.ports["out"])
-            )
+            bytes_each = override[node.output].dtype.size
+            written = (rows, long), (across, nn * size)
+            last = max(last, self._fetches(node, strides, *written, bytes_each, matrix.ports["out"]))
         work = ((kt - 1) * max(a, long) + max(a, last)) * m // long
         constant = node.operands[stationary].value in self.graph.constants
         again = max(1, m // 1024) if constant and kt == 1 else max(1, m // LONG_ROWS)
         busy = batch * nt * max(work, kt * load * again)
         if size == 1 and batch == 1 and nt > 1 and _plain(node, stationary):
-            busy -= self._shared(busy // nt, k, n, max(node.loops[i] for i in r.rows) if r.rows else 1, dtype)
+            busy -= self._shared(busy // nt, k, n, max((node.loops[i] for i in r.rows), default=1), tile)
         return busy // min(matrix.instances, batch * nt * max(1, m // short)) + (0 if ahead else load)
 
-    def _shared(self, cycles: int, k: int, n: int, rows: int, dtype: DType) -> int:
+    def _load(
+        self,
+        node: Compute,
+        stationary: int,
+        inner: tuple[list[int], int],
+        columns: tuple[list[int], int],
+        override: Mapping[str, Place],
+    ) -> int:
+        """Cycles of a weight port for a tile of ``inner`` by ``columns`` points; a packed constant takes its bytes alone."""
+        weights, size = self.machine.weights, factor_types(node)[stationary].size
+        load = -(-inner[1] * columns[1] * size // weights.bytes_per_cycle)
+        fixed = self._strides(node, stationary, override)
+        if fixed is None:
+            return load
+        piece = inner, (self._ordered(columns[0], fixed), columns[1])
+        return max(load, self._fetches(node, fixed, *piece, size, weights.ports["a"]))
+
+    def _shared(self, cycles: int, k: int, n: int, rows: int, tile: tuple[int, int]) -> int:
         """Of the ``cycles`` of one tile of columns those that are saved where the columns left over share passes with those
         of other ``rows`` (``walks.rested``)."""
-        depth, width = self.machine.matrix.tiles[dtype.value]
+        depth, width = tile
         rest = n % width
         most = min(depth // k, width // rest) if rest else 1
         together = max((d for d in range(1, most + 1) if rows % d == 0), default=1)
@@ -259,7 +225,7 @@ class Chooser:
     def _block(self, node: Compute, r: Roles, k: int, n: int, tile: tuple[int, int]) -> tuple[list[int], int]:
         """The batch loop of which several products share a pass, and how many."""
         loop = max(r.batch, key=lambda i: node.loops[i], default=-1)
-        return ([loop], group(node.loops[loop], k, n, tile)) if loop >= 0 else ([], 1)
+        return ([loop], products_per_pass(node.loops[loop], k, n, tile)) if loop >= 0 else ([], 1)
 
     def _out_strides(self, node: Compute, place: Place) -> list[int]:
         return [abs(place.strides[i]) if i < node.parallel else 0 for i in range(len(node.loops))]
@@ -293,12 +259,6 @@ def padded(extent: int, line: int) -> int:
     if line // gcd(extent, line) <= FEW:
         return extent
     return next(d for d in range(extent, line + 1) if line % d == 0)
-
-
-def group(products: int, depth: int, columns: int, tile: tuple[int, int]) -> int:
-    """How many products of ``depth`` by ``columns`` one pass takes, evenly over as few passes as possible; 1 for none."""
-    most = min(tile[0] // max(1, depth), tile[1] // max(1, columns), BLOCKS, products)
-    return -(-products // -(-products // most)) if most > 1 else 1
 
 
 def steps(strides: list[int], extents: tuple[int, ...], loops: list[int], line: int) -> int:

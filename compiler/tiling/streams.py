@@ -11,19 +11,13 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
+from compiler.costs.contraction import fits_planes, plane_tile, product_shape
+from compiler.costs.cycles import input_cycles, plane_cycles
 from compiler.ir.graph import Compute, reads_of
-from compiler.tiling.readers import passes
-from compiler.tiling.stationary import factor_types, fits_plane, roles
 
 if TYPE_CHECKING:
     from compiler.ir.graph import Graph, Node
     from compiler.isa.machine import Machine
-
-
-def coming(graph: Graph, machine: Machine) -> int:
-    """Cycles for which the inputs come in over the link."""
-    rate = machine.link_in.bytes_per_cycle if machine.link_in.instances else 0
-    return sum(graph.types[name].bytes for name in graph.inputs) // rate if rate else 0
 
 
 class Stream:
@@ -31,7 +25,7 @@ class Stream:
 
     def __init__(self, graph: Graph, machine: Machine) -> None:
         self.graph, self.machine = graph, machine
-        self.cycles = coming(graph, machine)
+        self.cycles = input_cycles(graph, machine)
         before, self._during, self._behind = 0, set[str](), set[str]()
         for node in graph.nodes:
             before += self._work(node) if isinstance(node, Compute) else 0
@@ -43,16 +37,10 @@ class Stream:
 
     def _work(self, node: Compute) -> int:
         """Cycles of all planes together for a contraction, the cheaper factor staying."""
-        if self.cycles <= 0 or not (node.is_contraction and fits_plane(node, self.graph, self.machine)):
+        if self.cycles <= 0 or not fits_planes(node, self.graph, self.machine):
             return 0
-        return min(self._passes(node, side) for side in (0, 1)) // self.machine.matrix.instances
-
-    def _passes(self, node: Compute, stationary: int) -> int:
-        r = roles(node, stationary)
-        depth, width = self.machine.matrix.tiles[factor_types(node)[1 - stationary].value]
-        batch, m, n, k = (prod(node.loops[i] for i in g) for g in (r.batch, r.rows, r.columns, r.inner))
-        last = max(1, -(-passes(node.post, self.machine) // self.machine.matrix.alus))
-        return batch * m * -(-n // width) * (-(-k // depth) - 1 + last)
+        cheaper = min(plane_cycles(node, side, self.machine, shared=False) for side in (0, 1))
+        return cheaper // self.machine.matrix.instances
 
     def _takes_all(self, node: Node) -> bool:
         """Whether one element of a result takes all elements of something that is made as the program runs."""
@@ -78,8 +66,8 @@ class Stream:
         spent; ``stationary``: the factor that takes fewer, of which a plane's width has to be there first."""
         if not 0 <= further <= self.spare or node.output in self._behind:
             return False
-        columns = prod(node.loops[i] for i in roles(node, stationary).columns)
-        width = self.machine.matrix.tiles[factor_types(node)[1 - stationary].value][1]
+        columns = product_shape(node, stationary).columns
+        width = plane_tile(node, stationary, self.machine)[1]
         if self.cycles * min(columns, width) // max(1, columns) < WORTH * further:
             return False
         self.spare -= further

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from compiler.costs.contraction import factor_types, plane_tile, products_per_pass, roles
+from compiler.costs.cycles import epilogue_stages
 from compiler.isa.flow import offsets
-from compiler.tiling.readers import passes
-from compiler.tiling.stationary import factor_types, group, roles
 from compiler.tiling.walks import Walk, blocked, plain, split
 
 if TYPE_CHECKING:
@@ -44,28 +44,32 @@ class Slide:
 
 def slides(node: Compute, stationary: int, graph: Graph) -> list[Slide]:
     """The loops over the taps of overlapping windows, with the loops of the result along which these slide."""
-    fixed, moving = node.operands[stationary], node.operands[1 - stationary]
-    counts = node.post is not None and any(s.op == "index" for s in node.post.steps)
+    fixed = node.operands[stationary]
+    counts = node.post is not None and node.post.counts()
     if fixed.value not in graph.constants or fixed.fill is not None or counts:
         return []
-    shape = graph.types[fixed.value].shape
-    found = []
-    for over in range(node.parallel, len(node.loops)):
-        at = _only(fixed.access, over)
-        image = _only(moving.access, over)
-        if at < 0 or image < 0 or fixed.access.offset[at] or shape[at] != node.loops[over]:
-            continue
-        if sum(map(bool, fixed.access.matrix[at])) != 1 or fixed.access.matrix[at][over] != 1:
-            continue
-        row = moving.access.matrix[image]
-        along = [i for i, c in enumerate(row) if c and i != over]
-        if len(along) != 1 or along[0] >= node.parallel or row[over] != 1:
-            continue
-        step = row[along[0]]
-        alone = _only(moving.access, along[0]) == image and not any(m[along[0]] for m in fixed.access.matrix)
-        if alone and 0 < step < node.loops[over] and node.loops[along[0]] > 1:
-            found.append(Slide(along[0], over, step, at))
-    return found
+    shape, inner = graph.types[fixed.value].shape, range(node.parallel, len(node.loops))
+    return [slide for over in inner if (slide := _slide(node, stationary, shape, over))]
+
+
+def _slide(node: Compute, stationary: int, shape: tuple[int, ...], over: int) -> Slide | None:
+    """The overlapping windows whose taps are loop ``over``, along one dimension of the filter of ``shape``; None for none."""
+    fixed, moving = (node.operands[n].access for n in (stationary, 1 - stationary))
+    at, image = fixed.only(over), moving.only(over)
+    if at is None or image is None or fixed.plain(at) != over or shape[at] != node.loops[over]:
+        return None
+    along = _beside_taps(moving, image, over)
+    if not 0 <= along < node.parallel or node.loops[along] <= 1 or fixed.dims(along):
+        return None
+    step = moving.matrix[image][along]
+    return Slide(along, over, step, at) if 0 < step < node.loops[over] else None
+
+
+def _beside_taps(access: Access, image: int, over: int) -> int:
+    """The one loop that moves a coordinate of the image, and no other, beside the taps' steps of 1; -1 for none."""
+    row = access.matrix[image]
+    along = [i for i, c in enumerate(row) if c and i != over]
+    return along[0] if len(along) == 1 and row[over] == 1 and access.dims(along[0]) == (image,) else -1
 
 
 def cells(stream: Stream, rows: tuple[int, int], columns: tuple[int, int]) -> int:
@@ -85,12 +89,6 @@ def cells(stream: Stream, rows: tuple[int, int], columns: tuple[int, int]) -> in
     return int(np.count_nonzero(on))
 
 
-def _only(access: Access, loop: int) -> int:
-    """The one coordinate that a loop moves; -1 where there is none, or several."""
-    found = [j for j, row in enumerate(access.matrix) if row[loop]]
-    return found[0] if len(found) == 1 else -1
-
-
 def bands(node: Compute, graph: Graph, machine: Machine) -> list[list[Walk]]:
     """Ways to hold the filters of groups as bands, few and the most promising first; each is walks that together are the
     contraction. A filter that reads all channels fills the planes without."""
@@ -98,7 +96,7 @@ def bands(node: Compute, graph: Graph, machine: Machine) -> list[list[Walk]]:
     found = slides(node, stationary, graph)[-2:] if stationary >= 0 else []
     if not found or all(node.loops[i] == 1 for i in roles(node, stationary).batch):
         return []
-    tile = machine.matrix.tiles[factor_types(node)[1 - stationary].value]
+    tile = plane_tile(node, stationary, machine)
     r = roles(node, stationary)
     sizes = [size for size in _sizes(node, found) if _fits(node, r.inner, r.columns, size, tile)]
     sizes.sort(key=lambda s: (_estimate(node, stationary, s, machine), [n for _, n in s]))
@@ -130,16 +128,15 @@ def _fits(node: Compute, inner: list[int], columns: list[int], size: Sizes, tile
 def _estimate(node: Compute, stationary: int, size: Sizes, machine: Machine) -> int:
     """About how many cycles the planes take: rows of a product, or the fetches of its bands."""
     r = roles(node, stationary)
-    types = factor_types(node)
     depth, width = _shape(node, r.inner, r.columns, size)
     batch = prod(node.loops[i] for i in r.batch)
-    together = group(batch, depth, width, machine.matrix.tiles[types[1 - stationary].value])
+    together = products_per_pass(batch, depth, width, plane_tile(node, stationary, machine))
     slide, last = size[-1]
     stretch = node.loops[slide.over] + slide.step * (last - 1)
     fetch = -(-together * depth // (stretch * machine.matrix.ports["a"]))
-    beats = max(-(-passes(node.post, machine) // machine.matrix.alus), fetch, 1)
+    beats = max(epilogue_stages(node.post, machine), fetch)
     rows = prod(node.loops[i] for i in r.rows) // prod(n for _, n in size)
-    wide, line = types[stationary].size, machine.line_bytes  # rows or columns as runs (see ``spread``)
+    wide, line = factor_types(node)[stationary].size, machine.line_bytes  # rows or columns as runs (see ``spread``)
     runs = together * min(-(-a * wide // line) * b for a, b in ((depth, width), (width, depth)))
     load = max(
         -(-runs // machine.weights.ports["a"]), together * depth * width * wide // machine.weights.bytes_per_cycle
@@ -166,7 +163,7 @@ def _widened(walk: Walk, stationary: int, slide: Slide, size: int, shift: int) -
     operands = list(node.operands)
     fixed, moving = operands[stationary], operands[1 - stationary]
     operands[stationary] = replace(fixed, access=_with(fixed.access, slide.at, side, -slide.step), fill=0)
-    image = _only(moving.access, over)
+    image = moving.access.dims(over)[0]
     operands[1 - stationary] = replace(moving, access=_with(moving.access, image, side, 0))
     return replace(walk, node=replace(node, loops=tuple(loops), operands=tuple(operands)))
 

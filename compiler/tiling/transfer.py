@@ -60,22 +60,12 @@ def _link(value: str, port_name: str, op: Op, tiler: Tiler) -> None:
 def gather(node: Gather, tiler: Tiler) -> None:
     """GATHER tiles: dimensions that data decides come from the axes, the others from the stream."""
     order = tiler.storage_order(node.output, list(range(len(node.loops))))
-    moved = {i for index in node.indices if index for row in index.access.matrix for i, c in enumerate(row) if c}
-    moved |= {i for j, index in enumerate(node.indices) if index for i, c in enumerate(node.data.access.matrix[j]) if c}
+    moved = _moved(node)
     cut = max((at + 1 for at, i in enumerate(order) if i in moved), default=0)
     groups: Groups = ((), tuple(order[:cut]), tuple(order[cut:]))  # what no index moves lies along the lanes
     data = tiler.place(node.data.value)
     tiler.whole(data)
-    axes: list[GatherAxis] = []
-    values = {"a": node.data.value}
-    for j, index in enumerate(node.indices):
-        if index is None:
-            continue
-        reference = tiler.read(index, node.loops, groups)
-        values[f"index{len(axes)}"] = index.value
-        row = node.data.access.matrix[j]
-        coefficients = tuple(row[i] for i in order)  # the loops of g1, then of g2
-        axes.append(GatherAxis(reference, data.shape[j], data.strides[j], node.data.access.offset[j], coefficients))
+    axes, values = _axes(node, data, order, groups, tiler)
     a = tiler.space.stream(_affine(node, data, groups))
     table = tiler.space.pool.gather(Axes(tuple(axes)))
     out = tiler.write(node.output, node.loops, len(node.loops), groups)
@@ -93,6 +83,30 @@ def gather(node: Gather, tiler: Tiler) -> None:
             count2=inner[1],
         )
         tiler.tiles.append(make(tiler.space, i, values, node.output))
+
+
+def _moved(node: Gather) -> set[int]:
+    """Loops that move an index, or a dimension of the data that an index decides."""
+    rows = [row for index in node.indices if index for row in index.access.matrix]
+    rows += [node.data.access.matrix[j] for j, index in enumerate(node.indices) if index]
+    return {i for row in rows for i, c in enumerate(row) if c}
+
+
+def _axes(
+    node: Gather, data: pl.Place, order: list[int], groups: Groups, tiler: Tiler
+) -> tuple[list[GatherAxis], dict[str, str]]:
+    """The dimensions of the data that indices decide, and the values that the instruction reads, by its fields."""
+    axes: list[GatherAxis] = []
+    values = {"a": node.data.value}
+    for j, index in enumerate(node.indices):
+        if index is None:
+            continue
+        reference = tiler.read(index, node.loops, groups)
+        values[f"index{len(axes)}"] = index.value
+        row = node.data.access.matrix[j]
+        coefficients = tuple(row[i] for i in order)  # the loops of g1, then of g2
+        axes.append(GatherAxis(reference, data.shape[j], data.strides[j], node.data.access.offset[j], coefficients))
+    return axes, values
 
 
 def _affine(node: Gather, data: pl.Place, groups: Groups) -> pl.Stream:

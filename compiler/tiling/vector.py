@@ -12,11 +12,11 @@ from compiler.ir.access import Access
 from compiler.isa.instruction import Instruction, Op
 from compiler.isa.timing import tree_depth
 from compiler.numerics.reduce import REDUCER_CODES
+from compiler.passes.legalise import VECTOR_OPERANDS, args_of
+from compiler.passes.row_tiling import in_strip
 from compiler.tiling import place as pl
 from compiler.tiling import walks
-from compiler.tiling.legalise import VECTOR_OPERANDS, args_of
 from compiler.tiling.readers import fetches, loop_strides, nest
-from compiler.tiling.strips import in_strip
 from compiler.tiling.tile import make
 from compiler.tiling.tiler import Groups, Tiler, aligned, pieces, program
 
@@ -272,14 +272,11 @@ def _directions(source: pl.Place, target: pl.Place, access: Access, whole: froze
     n = len(target.shape)
     order = sorted(range(n), key=lambda i: (-abs(target.strides[i]), i))
     wide = [i for i in order if target.shape[i] > 1]
-    first = next((i for i in wide[:-1] if i not in whole), -1)
-    if first >= 0:
-        order = [first, *(i for i in order if i != first)]
-    steps = [abs(sum(s * row[i] for s, row in zip(source.strides, access.matrix, strict=True))) for i in range(n)]
-    along = [i for i in range(n) if target.shape[i] > 1 and steps[i] == source.dtype.size]
-    if not along:
-        return ((), tuple(order), ())
-    cut = order.index(along[-1]) + 1
+    first = [i for i in wide[:-1] if i not in whole][:1]
+    order = [*first, *(i for i in order if i not in first)]
+    size = source.dtype.size
+    along = [i for i, step in enumerate(source.along(access, n)) if abs(step) == size and target.shape[i] > 1]
+    cut = order.index(along[-1]) + 1 if along else n
     return ((), tuple(order[:cut]), tuple(order[cut:]))
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import prod
 from typing import TYPE_CHECKING
 
+from compiler.costs.contraction import blocks_that_fit, plane_tile, product_shape, products_per_pass, roles
+from compiler.costs.cycles import epilogue_stages
 from compiler.ir.access import Access
 from compiler.ir.expr import Expr
-from compiler.tiling.readers import passes
-from compiler.tiling.stationary import BLOCKS, factor_types, group, roles
 
 if TYPE_CHECKING:
     from compiler.ir.graph import Compute
@@ -52,7 +51,7 @@ def blocked(walk: Walk, stationary: int, tile: tuple[int, int]) -> list[Walk]:
         depth *= node.loops[i]
     for i in r.columns:
         columns *= 1 if i == walk.apart else node.loops[i]
-    size = group(node.loops[loop], depth, columns, tile)
+    size = products_per_pass(node.loops[loop], depth, columns, tile)
     if size < 2:
         return []
     whole = node.loops[loop] // size * size
@@ -70,14 +69,13 @@ def parted(node: Compute, stationary: int, machine: Machine) -> list[Walk]:
     loop = max(r.columns, key=lambda i: node.loops[i], default=-1)
     if loop < 0 or not r.batch or _counts(node, loop):
         return []
-    batch = max(node.loops[i] for i in r.batch)
-    depth, columns, rows = (prod(node.loops[i] for i in g) for g in (r.inner, r.columns, r.rows))
-    tile = machine.matrix.tiles[factor_types(node)[1 - stationary].value]
+    batch, tile = max(node.loops[i] for i in r.batch), plane_tile(node, stationary, machine)
+    _, rows, columns, depth = product_shape(node, stationary)
     extent = node.loops[loop]
-    beats = rows * max(1, -(-passes(node.post, machine) // machine.matrix.alus))
+    beats = rows * epilogue_stages(node.post, machine)
     found = []
     for size in (n for n in range(2, extent) if extent % n == 0):
-        together = group(batch, depth, columns // extent * size, tile)
+        together = products_per_pass(batch, depth, columns // extent * size, tile)
         loads = -(-together * depth // machine.weights.ports["a"])  # a line for every row of the weights
         if together > 1:
             found.append((-(-batch // together) * (extent // size) * max(beats, loads), -size))
@@ -92,15 +90,14 @@ def rested(walk: Walk, stationary: int, tile: tuple[int, int]) -> list[Walk]:
     left over, or too much for two rows to share a pass."""
     node = walk.node
     r = roles(node, stationary)
-    depth, columns, batch = (prod(node.loops[i] for i in g) for g in (r.inner, r.columns, r.batch))
+    batch, _, columns, depth = product_shape(node, stationary)
     loop = max(r.columns, key=lambda i: node.loops[i], default=-1)
     if batch > 1 or columns <= tile[1] or columns % tile[1] == 0 or loop < 0 or _counts(node, loop):
         return []
     extent = node.loops[loop]
     each = columns // extent
     whole = extent * each // tile[1] * tile[1] // each
-    most = min(tile[0] // max(1, depth), tile[1] // max(1, each * (extent - whole)), BLOCKS) if whole else 0
-    sizes = {i: max((d for d in range(1, most + 1) if node.loops[i] % d == 0), default=1) for i in r.rows}
+    sizes = _divisors(node, r.rows, blocks_that_fit(depth, each * (extent - whole), tile) if whole else 0)
     along = max(sizes, key=lambda i: sizes[i], default=-1)
     if along < 0 or sizes[along] < 2 or _counts(node, along):
         return []
@@ -112,14 +109,18 @@ def rested(walk: Walk, stationary: int, tile: tuple[int, int]) -> list[Walk]:
     return [first, replace(split(rest, at, sizes[along]), block=at + 1)]
 
 
+def _divisors(node: Compute, loops: list[int], most: int) -> dict[int, int]:
+    """By loop the largest number up to ``most`` that divides its extent; 1 where there is none."""
+    return {i: max((d for d in range(1, most + 1) if node.loops[i] % d == 0), default=1) for i in loops}
+
+
 def turned(walk: Walk, stationary: int, machine: Machine) -> list[Walk]:
     """The columns that fill planes, and those left over as rows that move past the other factor; none where nothing is left
     over or that takes no fewer rows."""
     node = walk.node
     r = roles(node, stationary)
-    types = factor_types(node)
-    width, across = (machine.matrix.tiles[types[n].value][1] for n in (1 - stationary, stationary))
-    columns, rows, batch = (prod(node.loops[i] for i in g) for g in (r.columns, r.rows, r.batch))
+    width, across = (plane_tile(node, side, machine)[1] for side in (stationary, 1 - stationary))
+    batch, rows, columns, _ = product_shape(node, stationary)
     loop = max(r.columns, key=lambda i: node.loops[i], default=-1)
     if batch > 1 or columns <= width or loop < 0 or _counts(node, loop):
         return []
@@ -138,12 +139,11 @@ def rowed(node: Compute, stationary: int, tile: tuple[int, int]) -> list[Walk]:
     """Walks in which neighbouring rows are blocks of one pass by the same weights; the widest first, none if they do not
     fit or are themselves one of a batch."""
     r = roles(node, stationary)
-    depth, columns, batch = (prod(node.loops[i] for i in group) for group in (r.inner, r.columns, r.batch))
-    most = min(tile[0] // max(1, depth), tile[1] // max(1, columns), BLOCKS)
-    counts = node.post is not None and any(s.op == "index" for s in node.post.steps)
-    if most < 2 or batch > 1 or counts:
+    batch, _, columns, depth = product_shape(node, stationary)
+    most = blocks_that_fit(depth, columns, tile)
+    if most < 2 or batch > 1 or _counts(node):
         return []
-    sizes = {i: max(d for d in range(1, most + 1) if node.loops[i] % d == 0) for i in r.rows}
+    sizes = _divisors(node, r.rows, most)
     found = sorted((i for i in r.rows if sizes[i] > 1), key=lambda i: (-sizes[i], -i))
     walk = replace(plain(node), stationary=stationary)
     return [replace(split(walk, i, sizes[i]), block=i + 1) for i in found]
@@ -159,9 +159,9 @@ def split(walk: Walk, loop: int, size: int) -> Walk:
     return _cut(walk, loop, 0, walk.node.loops[loop], size)
 
 
-def _counts(node: Compute, loop: int) -> bool:
-    """Whether what follows the sum asks for the coordinate of the loop."""
-    return node.post is not None and any(s.op == "index" and s.imm == loop for s in node.post.steps)
+def _counts(node: Compute, loop: int | None = None) -> bool:
+    """Whether what follows the sum asks for the coordinate of the loop (of any, for None)."""
+    return node.post is not None and node.post.counts(loop)
 
 
 def streamed(node: Compute, order: list[int], inner: frozenset[int], pieces: int) -> tuple[Walk, list[int]]:
@@ -179,7 +179,7 @@ def stretched(node: Compute, order: list[int], along: int, pieces: int) -> tuple
     """A map's loops with ``along`` in front, in at most so many stretches; as they stand where that is impossible, or
     where ``along`` (-1: none) is outermost anyway."""
     wide = [i for i in order if node.loops[i] > 1]
-    if along < 0 or along == wide[0] or _counts(node, along) or any(s.op == "index" for s in node.expr.steps):
+    if along < 0 or along == wide[0] or _counts(node, along) or node.expr.counts():
         return plain(node), order
     extent = node.loops[along]
     size = next(d for d in range(1, extent + 1) if extent % d == 0 and extent // d <= pieces)

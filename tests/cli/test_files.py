@@ -133,13 +133,9 @@ def test_what_is_no_program_and_what_is_no_model_are_told_apart(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for command in ("simulate", "disassemble"):
-        assert (
-            "model.onnx is not a compiled program; python -m compiler compile"
-            in _said([command, "model.onnx"], capsys)[1]
-        )
+        assert "model.onnx is not a compiled program; takt compile" in _said([command, "model.onnx"], capsys)[1]
     for arguments in (
         ["inspect", "program.bin"],
-        ["takt", "report", "program.bin"],
         ["targets", "compare", "program.bin"],
     ):
         assert "a compiled program, not a model. Give the model" in _said(arguments, capsys)[1]

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 from collections import Counter
+from math import inf
+from pathlib import Path
+from typing import Any
 
-from benchmarks import public
+import pytest
+
+from benchmarks import corpus, public
+from benchmarks.corpus import run, sources, summary
 from benchmarks.corpus.listed import SOURCES, models
 from benchmarks.corpus.split import PARTS, part
 from bin.models import manifest
@@ -52,3 +59,71 @@ def test_an_exported_model_has_a_recipe_and_a_licence() -> None:
     exported = [model for model in MODELS.values() if model.source == "exported"]
     assert {model.licence for model in exported} <= {"Apache-2.0", "BSD-3-Clause", "MIT"}
     assert [model.name for model in exported if model.maker.count(".") != 1 or not model.package] == []
+
+
+def test_every_recipe_calls_a_function_with_arguments_that_it_has() -> None:
+    nets = Path(corpus.__file__).parent / "nets"  # read, since torch is not of this environment
+    functions = {
+        f"{path.stem}.{one.name}": one.args
+        for path in nets.glob("*.py")
+        for one in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(one, ast.FunctionDef) and not one.name.startswith("_")
+    }
+    for model in MODELS.values():
+        if model.source == "exported":
+            taken = functions[model.maker]
+            names = [argument.arg for argument in taken.args]
+            needed = names[: len(names) - len(taken.defaults)]
+            assert set(needed) <= set(model.recipe) <= {*names, *(a.arg for a in taken.kwonlyargs)}, model.name
+
+
+def test_a_model_that_is_not_exported_yet_names_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sources, "FOLDER", tmp_path)
+    with pytest.raises(sources.NotMade, match=r"python -m benchmarks\.corpus make resnet18"):
+        sources.data_of(MODELS["resnet18"])
+
+
+def _row(part: str, number: int, latency: int | None, reason: str = "") -> dict[str, Any]:
+    known = (
+        {} if latency is None else {"latency": latency, "interval": 100, "latency_limit": "a", "interval_limit": "b"}
+    )
+    bounds = {"latency_bound": 100, "interval_bound": 100}
+    return run.completed(
+        {"name": f"{part}{number}", "part": part, "reason": reason} | bounds | known, run.OF["separate"]
+    )
+
+
+def test_what_has_no_program_counts_as_infinite_in_every_figure() -> None:
+    rows = [_row("work", n, 110 + 10 * n) for n in range(8)] + [_row("work", n, None, "refused: no") for n in (8, 9)]
+    rows += [_row("report", 0, 300)]
+    first, _, latency, interval, second, _, other, _ = summary.summaries(rows, run.OF["separate"])
+    assert first == "work: 10 models; refused 2, time 0, memory 0, crashed 0, missing 0"
+    assert latency.split() == ["latency", "ratio", "1.50", "inf", "1.80", "2", "2"]
+    assert interval.split() == ["interval", "ratio", "1.00", "inf", "1.00", "2", "2"]
+    assert second.startswith("report: 1 models; refused 0")
+    assert other.split() == ["latency", "ratio", "3.00", "3.00", "3.00", "1", "0"]
+
+
+def test_the_list_names_models_of_the_part_to_work_on_only() -> None:
+    rows = [_row("work", 1, 161), _row("work", 2, 160), _row("work", 3, None, "time: x"), _row("report", 1, 900)]
+    head, *lines = summary.far(rows, run.OF["separate"])
+    assert head == "above 1.6 in latency or 1.4 in interval: 2 of work, 1 others"
+    assert [line.split()[0] for line in lines] == ["work3", "work1"]
+
+
+def test_the_90th_percentile_is_by_the_nearest_rank() -> None:
+    assert summary.ninth([1.0]) == 1.0
+    assert summary.ninth([float(n) for n in range(1, 11)]) == 9.0
+    assert summary.ninth([*range(1, 10), inf, inf]) == inf
+
+
+def test_a_run_says_what_it_found_and_what_ended_it() -> None:
+    how = run.How("float32", "lpu", "separate", jobs=1, seconds=60, memory=8 * 10**9)
+    (found,) = run.run([MODELS["squeezenet"]], how)
+    assert found["reason"] == ""
+    assert 1 <= found["latency_ratio"] <= 1.5
+    assert 1 <= found["interval_ratio"] <= 1.5
+    assert found["balanced_latency_ratio"] == ""
+    (ended,) = run.run([MODELS["squeezenet"]], run.How("int8", "edge", "balanced", jobs=1, seconds=0, memory=8 * 10**9))
+    assert ended["reason"] == "time: more than the limit"
+    assert ended["balanced_latency_ratio"] == inf

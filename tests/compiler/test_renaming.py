@@ -14,8 +14,8 @@ from tests.compiler.checks import binary_of
 from tests.compiler.flow import bounded, models
 from tests.compiler.flow.decoder import decoder
 from tests.compiler.graphs import graphs
+from tests.compiler.passes.test_row_tiling import transformer
 from tests.compiler.renaming import nameless, read, renamed
-from tests.compiler.tiling.test_strips import transformer
 from tests.models import light_model, model_bytes
 from tests.tiers import some
 

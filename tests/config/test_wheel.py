@@ -74,6 +74,7 @@ def test_it_holds_the_compiler_the_rating_and_the_command_and_nothing_of_the_ser
         "apps/cli/main.py",
         "takt/client.py",
         "takt/py.typed",
+        "compiler/py.typed",
     } <= inside
 
 

@@ -20,7 +20,7 @@ from apps.figures import count_format, duration_format, fixed, plain
 from apps.measurements import FORMAT, NANOSECONDS, document_digest
 from compiler.commands import files
 from compiler.commands.guard import WrongOption
-from compiler.commands.options import add_sizes, at_least, bounds, sizes
+from compiler.commands.options import add_sizes, at_least, bounds, constants, sizes
 from compiler.precision.feeds import SEED, seeded
 
 ABOUT = (
@@ -42,6 +42,13 @@ def add_options(command: argparse.ArgumentParser) -> None:
         default=[],
         metavar="LOOP=TRIPS",
         help="maximum number of trips of a loop that depends on the data",
+    )
+    command.add_argument(
+        "--constant",
+        action="append",
+        default=[],
+        metavar="INPUT=VALUE",
+        help="an input with one value, such as sr=16000; may be repeated",
     )
     command.add_argument(
         "--provider", default="CPUExecutionProvider", help="of ONNX Runtime (default: CPUExecutionProvider)"
@@ -85,11 +92,12 @@ def measurement(options: argparse.Namespace, file: ModelFile, now: datetime) -> 
     provider_check(options.provider)
     how = {"provider": options.provider, "threads": options.threads}
     session = session_open(data, **how)
+    fixed = constants(options.constant)
     rows: list[dict[str, Any]] = []
     nodes: dict[str, int] = {}
     for batch in batches:
         dims = stated if leading is None else {**stated, leading: batch}
-        feed = fitted(session, made_up(options.model, dims, bounds(options.bound)))
+        feed = fitted(session, made_up(options.model, dims, bounds(options.bound), fixed) | fixed)
         nodes = nodes or nodes_by_provider(data, feed, **how)
         for concurrency in concurrencies:
             row = measured(
@@ -124,9 +132,9 @@ def leading_dimension(data: bytes) -> str | None:
     return next((name for name, places in found["open_dims"].items() if first and first <= set(places)), None)
 
 
-def made_up(model: Path, dims: dict[str, int], trips: dict[str, int]) -> Feed:
-    """Return one set of inputs that the compiler generates."""
-    graph = compiler.load(model, dims=dims, bounds=trips)
+def made_up(model: Path, dims: dict[str, int], trips: dict[str, int], fixed: Feed) -> Feed:
+    """Return one set of inputs that the compiler generates, without those with a `fixed` value."""
+    graph = compiler.load(model, dims=dims, constants=fixed, bounds=trips)
     return seeded(graph, 1)[0]
 
 

@@ -23,7 +23,13 @@ if TYPE_CHECKING:
 WARM_UP, SAMPLES_MIN, SAMPLES_MAX = 3, 3, 100_000
 QUIET = 3  # ONNX Runtime logs only errors
 Feed = dict[str, "np.ndarray[Any, Any]"]
-TYPES: Final = {"tensor(float)": "float32", "tensor(double)": "float64", "tensor(bool)": "bool"}
+TYPES: Final = {
+    "tensor(float)": "float32",
+    "tensor(double)": "float64",
+    "tensor(bool)": "bool",
+    "tensor(int32)": "int32",
+    "tensor(int64)": "int64",
+}
 
 
 class Unmeasurable(ModelError):

@@ -19,7 +19,14 @@ from apps.accounts.files import file_drop, file_save, file_transaction
 from apps.compilation import selectors
 from apps.compilation.models import CompileJob, Program
 
-ARTEFACTS = (selectors.BINARY, selectors.REPORT, selectors.TRACE, selectors.ASSEMBLY, selectors.RANGES)
+ARTEFACTS = (
+    selectors.BINARY,
+    selectors.REPORT,
+    selectors.TRACE,
+    selectors.ASSEMBLY,
+    selectors.RANGES,
+    selectors.GRAPH,
+)
 
 
 class NotDeterministic(Exception):
@@ -59,7 +66,7 @@ def program_keep(
     keys: dict[str, str] = {}
     with file_transaction():
         for name in ARTEFACTS:
-            if (folder / name).exists():  # only a narrow precision has ranges
+            if (folder / name).exists():  # only a narrow precision has ranges, and a huge graph no text
                 with (folder / name).open("rb") as file:
                     keys[name] = file_save(f"{place}/{name}", File(file))
         program, is_new = _row(job, epoch, dims, facts, keys, now)

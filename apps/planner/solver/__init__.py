@@ -1,4 +1,4 @@
-"""Find the programs that best meet a task's requirements (G9, G10). Pure, exact arithmetic."""
+"""Find the programs that best meet a task's requirements. Pure, exact arithmetic."""
 
 from apps.planner.solver.answers import Answers, Evaluated
 from apps.planner.solver.search import solve

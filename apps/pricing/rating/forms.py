@@ -1,4 +1,4 @@
-"""Prices for each form of contract (G11), and the monthly rules."""
+"""Prices for each form of contract, and the monthly rules."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def rate(
     measured: Sequence[Counts] | None = None,
     periods: Mapping[str, int] | None = None,
 ) -> Rating:
-    """Price `executions` executions of a program (G11, G12, G13, T1).
+    """Price `executions` executions of a program.
 
     `unused`: the executions were reserved but not run. `late` (only with `unused`): the amount is the additional charge
     for a late release. `missed`: the executions were guaranteed but not finished in time, and the amount is the credit.

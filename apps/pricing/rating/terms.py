@@ -45,7 +45,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Schedule:
-    """A schedule of `intervals` intervals of `every` seconds, with `each` executions per interval (G11)."""
+    """A schedule of `intervals` intervals of `every` seconds, with `each` executions per interval."""
 
     each: int
     every: Fraction
@@ -83,7 +83,7 @@ class Terms:
 
     `instant` determines the tariff period. `instant` is required if the class is off-peak only or its price depends on
     the hour. `discounts` maps names to additional factors, above 0 and at most 1. If `measured` is True, data-dependent
-    programs are charged for their measured counts (G13). `served` is the class in which the work ran, if lower than the
+    programs are charged for their measured counts. `served` is the class in which the work ran, if lower than the
     class bought. `commitment_factor` is the agreed factor; None means the factor in the price book.
     """
 

@@ -69,7 +69,7 @@ class Acceptance:
 def quote_accept(
     *, quote_id: UUID, organisation: Organisation, actor: User | None, now: datetime, token_id: UUID | None = None
 ) -> Contract:
-    """Turn a quote into a contract. Capacity, hold and terms are committed in one transaction (T4).
+    """Turn a quote into a contract. Capacity, hold and terms are committed in one transaction.
 
     `token_id`: the API token that accepts the quote; its spend cap applies too. Raises Problem if the quote cannot be
     accepted.

@@ -155,7 +155,7 @@ def test_a_budget_is_kept_to_the_last_cycle(files, capsys):
         ("cycles = nan", "at least 0"),
         ("growth = 3", "is a table"),
         ("[growth]\nspeed = 3", "no figure 'speed'"),
-        ("[price]\nbatch = 0.5", "price book"),
+        ("[price]\nbatch = 0.5", "it limits price.batch, which needs a price book; download one under Prices"),
     ],
 )
 def test_a_wrong_budget_is_refused(files, text, says, capsys):

@@ -95,8 +95,12 @@ def test_products_that_differ_in_more_than_constants_stay_apart():
 
 
 @pytest.mark.parametrize("kernel", [2, 3, 5])
-@pytest.mark.parametrize(("reducer", "kind"), [("max", F32), ("min", F32), ("max", DType.U8), ("sum", DType.I32)])
-def test_a_window_as_maps_keeps_every_bit(kernel, reducer, kind):
+@pytest.mark.parametrize(
+    ("reducer", "kind"), [("max", F32), ("min", F32), ("max", DType.U8), ("sum", DType.I32), ("sum", F32)]
+)
+@pytest.mark.parametrize("counted", [False, True])
+def test_a_window_as_maps_keeps_every_bit(kernel, reducer, kind, counted):
+    """``counted``: the elements are scaled before they are reduced, and the result by another value for each place."""
     b = Builder("window")
     x = b.input("x", TensorType(kind, (3, 21, 21)))
     rows = ((1, 0, 0, 0, 0), (0, 2, 0, 1, 0), (0, 0, 2, 0, 1))
@@ -104,8 +108,11 @@ def test_a_window_as_maps_keeps_every_bit(kernel, reducer, kind):
     fill = {"max": -np.inf, "min": np.inf}.get(reducer, 0) if kind.is_float else 0
     b.source = ("pool",)
     operand = Operand(x, Access((0, -1, -1), rows), fill)
-    post = arg(-1, kind) * (2.0 if kind.is_float else 2)
-    y = b.compute((3, out, out, kernel, kernel), [operand], arg(0, kind), parallel=3, reducer=reducer, post=post)
+    two = 2.0 if kind.is_float else 2
+    counts = b.constant(np.arange(out, dtype=kind.numpy))
+    operands = [operand, Operand(counts, Access((0,), ((0, 0, 1, 0, 0),)))]
+    term, post = (arg(0, kind) * two, arg(-1, kind) * arg(1, kind)) if counted else (arg(0, kind), arg(-1, kind) * two)
+    y = b.compute((3, out, out, kernel, kernel), operands[: 1 + counted], term, parallel=3, reducer=reducer, post=post)
     graph = b.finish({"y": y}, {}, {})
     done = windows(graph)
     verify(done)
@@ -114,10 +121,13 @@ def test_a_window_as_maps_keeps_every_bit(kernel, reducer, kind):
     feed = {"x": (rng.standard_normal((3, 21, 21)) * 40).astype(kind.numpy)}
     if kind.is_float:
         feed["x"][0, 0, :3] = [-0.0, np.nan, np.inf]
-    assert same(run(done, feed)["y"], run(graph, feed)["y"])
+        feed["x"][1] = -0.0  # a sum of these is one, but the tree is filled up with zeros
+    got, want = run(done, feed)["y"], run(graph, feed)["y"]
+    assert same(got, want)
+    assert not kind.is_float or np.array_equal(np.signbit(got), np.signbit(want))
 
 
-def test_a_float_sum_of_an_odd_window_stays_a_reduction():
+def test_a_sum_of_neighbours_stays_a_reduction():
     b = Builder("sum")
     x = b.input("x", TensorType(F32, (900,)))
     b.source = ("sum",)

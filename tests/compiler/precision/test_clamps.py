@@ -9,10 +9,10 @@ from compiler import targets
 from compiler.ir.terms import arg, const, expression
 from compiler.ir.types import DType
 from compiler.numerics.scalar import evaluate
+from compiler.passes.legalise import kept_behind
 from compiler.precision.clamps import clamped
 from compiler.precision.encoding import steps
 from compiler.precision.reciprocals import without_divisions
-from compiler.tiling.legalise import kept_behind
 from tests.tiers import some
 
 X = arg(-1, DType.F32)

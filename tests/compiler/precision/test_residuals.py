@@ -5,12 +5,12 @@ from onnx import TensorProto, helper, numpy_helper
 
 import compiler
 from compiler import targets
+from compiler.costs.cycles import alu_passes
 from compiler.ir.types import DType
 from compiler.passes import optimise, shape_for_units
 from compiler.precision.convert import convert
 from compiler.precision.plan import HALF_LIMIT
 from compiler.precision.prepare import calibrated
-from compiler.tiling.readers import passes
 
 LPU = targets.load("lpu")
 CHANNELS, SIDE = 32, 24
@@ -62,7 +62,7 @@ def test_a_residual_behind_a_product_is_kept_in_float16_at_no_cost_of_cycles():
     [(node, dtype)] = joined(shape_for_units(graph))
     assert dtype == DType.F16
     assert calibration.errors["int8"]["y"]["snr_db"] > 25.0
-    assert passes(node.post, LPU) <= LPU.matrix.alus
+    assert alu_passes(node.post, LPU) <= LPU.matrix.alus
 
 
 def test_a_residual_beyond_float16_stays_as_it_is():

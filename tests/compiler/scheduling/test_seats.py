@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from compiler import targets
 from compiler.driver import quiet
+from compiler.passes.epilogue_offload import pressed
 from compiler.scheduling.build import build, builds
 from compiler.scheduling.planes import Block, Plane
 from compiler.scheduling.seats import Spent, _circle, seats
-from compiler.tiling.epilogues import pressed
 from tests.compiler.checks import check_program
+from tests.compiler.passes.test_epilogue_offload import products
 from tests.compiler.scheduling.test_reservation import masked
-from tests.compiler.tiling.test_epilogues import products
 from tests.compiler.tiling.test_narrow import feeds
 from tests.tiers import some
 

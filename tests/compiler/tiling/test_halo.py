@@ -7,10 +7,10 @@ from onnx import helper, numpy_helper
 from compiler.ir.access import Access
 from compiler.ir.graph import Operand
 from compiler.isa.instruction import Op
+from compiler.passes.legalise import legalise
 from compiler.scheduling.dependences import dependencies
 from compiler.tiling import layout
 from compiler.tiling.halo import ahead
-from compiler.tiling.legalise import legalise
 from compiler.tiling.lower import lower
 from tests.compiler.checks import check_program
 from tests.compiler.tiling.test_streams import FAST, LPU, loaded

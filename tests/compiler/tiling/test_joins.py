@@ -10,8 +10,8 @@ from compiler import targets
 from compiler.ir.interpreter import run
 from compiler.isa.instruction import Op
 from compiler.passes import optimise, shape_for_units
+from compiler.passes.legalise import legalise
 from compiler.tiling import layout
-from compiler.tiling.legalise import legalise
 from compiler.tiling.lower import lower
 from tests.compiler.checks import check_program
 

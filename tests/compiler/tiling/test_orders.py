@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 import compiler
 from compiler import targets
 from compiler.passes import optimise, shape_for_units
-from compiler.tiling.legalise import legalise
+from compiler.passes.legalise import legalise
 from compiler.tiling.lower import lower
 
 LPU = targets.load("lpu")

@@ -5,13 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler import targets
+from compiler.costs.contraction import roles
+from compiler.passes.legalise import legalise
 from compiler.tiling import place as pl
 from compiler.tiling import spread, toeplitz
 from compiler.tiling.layout import Layout
-from compiler.tiling.legalise import legalise
 from compiler.tiling.lower import lower
 from compiler.tiling.space import Space
-from compiler.tiling.stationary import roles
 from compiler.tiling.tiler import Tiler
 from tests.compiler.checks import check_program
 from tests.compiler.tiling.test_bands import F16, F32, depthwise

@@ -15,8 +15,8 @@ from compiler.ir.graph import Operand
 from compiler.ir.terms import arg
 from compiler.ir.types import DType, TensorType
 from compiler.passes import optimise, shape_for_units
+from compiler.passes.legalise import legalise
 from compiler.tiling import contraction, forms, layout, walks
-from compiler.tiling.legalise import legalise
 from compiler.tiling.lower import lower
 
 LPU = targets.load("lpu")

@@ -15,15 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import prod
 from typing import TYPE_CHECKING
 
-from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Operand, Part, Reshape, View, operands_of, reads_of
+from compiler.costs.cycles import vector_stages
+from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Operand, Part, Reshape, View, reads_of
 from compiler.ir.types import TensorType
 from compiler.passes.bands import shifted
 from compiler.passes.live import live_bytes
 from compiler.passes.rewriter import Rewriter
-from compiler.tiling.readers import passes
+from compiler.passes.row_stretches import counts, grouped, is_product, joins, leaving, row_dimension
 
 if TYPE_CHECKING:
     from compiler.isa.machine import Machine
@@ -53,12 +53,18 @@ def in_strips(graph: Graph, machine: Machine) -> Graph:
     """
     if not machine.matrix.instances or not machine.vector.instances:
         return graph
-    if not any(_joins(n, graph) for n in graph.nodes) and not _leaving(graph, machine) and not _grouped(graph):
+    begins = any(joins(n, graph) for n in graph.nodes) or leaving(graph, _worth_leaving(machine)) or grouped(graph)
+    if not begins:
         return graph
     fixed = sum(graph.types[name].bytes for name in graph.constants)
     if fixed + 2 * max(live_bytes(graph)) > machine.memory_bytes:
         return graph
     return _Writer(graph, machine).run()
+
+
+def _worth_leaving(machine: Machine) -> int:
+    """Bytes of an output for which the link is worth an early beginning."""
+    return LEAVING * CYCLES * machine.link_out.bytes_per_cycle * machine.link_out.instances
 
 
 def strip_of(node: Node | None) -> int:
@@ -74,111 +80,6 @@ def in_strip(node: Node | None) -> bool:
 def in_group(node: Node | None) -> bool:
     """Whether an operation is a group of channels of another."""
     return node is not None and node.part is not None and node.part.kind == GROUP
-
-
-def _joins(node: Node, graph: Graph) -> bool:
-    """Whether both factors of a contraction are made as the program runs."""
-    return (
-        isinstance(node, Compute)
-        and node.is_contraction
-        and node.guard is None
-        and not any(o.value in graph.constants for o in node.operands[:2])
-    )
-
-
-def _leaving(graph: Graph, machine: Machine) -> frozenset[str]:
-    """Products behind which rows are reduced and then leave, so many that the link is worth an early beginning."""
-    unit = machine.link_out
-    least = LEAVING * CYCLES * unit.bytes_per_cycle * unit.instances
-    makers = {n.output: n for n in graph.nodes}
-    found: set[str] = set()
-    for name in graph.outputs:
-        ways, seen, reduced = [name], {name}, False
-        products: set[str] = set()
-        while ways and graph.types[name].bytes >= least:
-            node = makers.get(ways.pop())
-            if node is None:
-                continue
-            if _is_product(node):
-                products.add(node.output)
-                continue
-            reduced |= isinstance(node, Compute) and node.reducer is not None
-            ways += [v for v in reads_of(node) if v not in seen]
-            seen.update(reads_of(node))
-        found |= products if reduced else set()
-    return frozenset(found)
-
-
-def _grouped(graph: Graph) -> frozenset[str]:
-    """Values in groups that lie outermost, are normalised one by one, and are added up one after the other."""
-    makers = {n.output: n for n in graph.nodes}
-    reduced = {
-        o.value
-        for n in graph.nodes
-        if isinstance(n, Compute) and n.reducer and not n.is_contraction and n.guard is None
-        for o in n.operands
-        if graph.types[o.value].shape and _row_loop(o, 0, n.parallel) == 0
-    }
-    found: set[str] = set()
-    for product in graph.nodes:
-        if not isinstance(product, Compute) or not product.is_contraction or len(product.loops) < product.parallel + 2:
-            continue
-        for operand in product.operands[:2]:
-            width, loop = len(product.loops), product.parallel
-            while graph.types[operand.value].shape and _row_loop(operand, 0, width) == loop:
-                if operand.value in reduced:
-                    found.add(operand.value)
-                maker = makers.get(operand.value)
-                if not isinstance(maker, Compute) or maker.reducer or not maker.operands:
-                    break
-                operand = max(maker.operands, key=lambda o: graph.types[o.value].elements)
-                width, loop = maker.parallel, 0
-    return frozenset(found)
-
-
-def _is_product(node: Node) -> bool:
-    return isinstance(node, Compute) and node.is_contraction
-
-
-def _counts(node: Compute, loop: int) -> bool:
-    """Whether the node asks for the coordinate of a loop."""
-    steps = (*node.expr.steps, *(node.post.steps if node.post else ()))
-    return any(s.op == "index" and s.imm == loop for s in steps)
-
-
-def _along(node: Node, dims: Mapping[str, int], graph: Graph) -> int | None:
-    """The dimension of a node's result whose every row needs just that row of what it reads of a stretch; None: there is
-    none."""
-    if node.guard is not None:
-        return None
-    if isinstance(node, Reshape):
-        return _reshaped(graph.types[node.input].shape, graph.types[node.output].shape, dims[node.input])
-    if isinstance(node, Join):
-        ways = {dims.get(part) for part in node.parts}
-        return ways.pop() if len(ways) == 1 and node.axis not in ways else None
-    if not isinstance(node, Compute | View):
-        return None
-    width = len(graph.types[node.output].shape)
-    found = {_row_loop(o, dims[o.value], width) for o in operands_of(node) if o.value in dims}
-    loop = found.pop()
-    if found or loop < 0 or (isinstance(node, Compute) and _counts(node, loop)):
-        return None
-    return loop
-
-
-def _reshaped(old: tuple[int, ...], new: tuple[int, ...], dim: int) -> int | None:
-    """Where the rows of a reshaped value lie, if they are still rows."""
-    return next((d for d, n in enumerate(new) if n == old[dim] and prod(new[:d]) == prod(old[:dim])), None)
-
-
-def _row_loop(operand: Operand, dim: int, width: int) -> int:
-    """The loop among the first ``width`` that walks over dimension ``dim`` step by step, and over no other; -1: none does."""
-    access = operand.access
-    moved = [(i, c) for i, c in enumerate(access.matrix[dim]) if c]
-    if len(moved) != 1 or moved[0][1] != 1 or moved[0][0] >= width or access.offset[dim]:
-        return -1
-    loop = moved[0][0]
-    return -1 if any(row[loop] for j, row in enumerate(access.matrix) if j != dim) else loop
 
 
 def _shares(count: int, *, early: bool, waiting: bool) -> tuple[int, ...]:
@@ -197,6 +98,20 @@ def _rows(size: int, strip: int, shares: tuple[int, ...]) -> tuple[int, int]:
     return size * start // whole, size * (start + shares[strip]) // whole
 
 
+def _needed_first(stretch: _Stretch, left: list[Node]) -> tuple[list[Node], list[Node]]:
+    """Nodes outside a stretch that something in it needs, and all others."""
+    needed = {value for n in left if n.output in stretch.dims for value in reads_of(n)}
+    before: list[Node] = []
+    others: list[Node] = []
+    for node in reversed([n for n in left if n.output not in stretch.dims]):
+        if node.output in needed:
+            before.append(node)
+            needed.update(reads_of(node))
+        else:
+            others.append(node)
+    return before[::-1], others[::-1]
+
+
 class _Writer:
     """``left``: operations that are still to be looked at; ``nodes``: those that are written."""
 
@@ -207,8 +122,8 @@ class _Writer:
         self.names: dict[tuple[str, int], str] = {}  # of strips, by the whole value and their number
         self.left = list(graph.nodes)
         self.steps = 0
-        self.leaving = _leaving(graph, machine)
-        self.grouped = _grouped(graph)
+        self.leaving = leaving(graph, _worth_leaving(machine))
+        self.grouped = grouped(graph)
 
     def run(self) -> Graph:
         at = 0
@@ -227,21 +142,22 @@ class _Writer:
     def _begins(self, node: Node) -> bool:
         """Whether a stretch may begin: at a product of run-time values, one whose rows leave, or rows that are looked up."""
         known = node.output in self.leaving or node.output in self.grouped
-        return known or _joins(node, self.graph) or isinstance(node, Gather)
+        return known or joins(node, self.graph) or isinstance(node, Gather)
 
     def _best(self, at: int) -> _Stretch | None:
         """Of the dimensions of a value the one along which most work can follow."""
         node = self.left[at]
         if node.output in self.grouped:
             return self._grown(at, 0)
-        shape = self.graph.types[node.output].shape
-        wide = [dim for dim, n in enumerate(shape) if n >= STRIPS * ROWS]
-        if isinstance(node, Compute):
-            wide = [dim for dim in wide if not _counts(node, dim)]
-        stretches = [self._grown(at, dim) for dim in wide]
+        stretches = [self._grown(at, dim) for dim in self._long_dims(node)]
         if isinstance(node, Gather):  # as far as the first product that needs all rows
-            stretches = [s for s in stretches if not any(_joins(n, self.graph) for n in self._members(s))]
+            stretches = [s for s in stretches if not any(joins(n, self.graph) for n in self._members(s))]
         return max(stretches, key=lambda s: sum(n.operations for n in self._members(s)), default=None)
+
+    def _long_dims(self, node: Node) -> list[int]:
+        """Dimensions with rows for several strips."""
+        dims = [dim for dim, n in enumerate(self.graph.types[node.output].shape) if n >= STRIPS * ROWS]
+        return [dim for dim in dims if not (isinstance(node, Compute) and counts(node, dim))]
 
     def _grown(self, at: int, dim: int) -> _Stretch:
         """All that follows from a product row by row."""
@@ -252,7 +168,7 @@ class _Writer:
             read = set(reads_of(node))
             if not read & (dims.keys() | after):
                 continue
-            along = None if read & after else _along(node, dims, self.graph)
+            along = None if read & after else row_dimension(node, dims, self.graph)
             if along is None or self.types[node.output].shape[along] != self.types[self.left[at].output].shape[dim]:
                 after.add(node.output)
             else:
@@ -265,20 +181,10 @@ class _Writer:
 
     def _looked_up(self, at: int, dims: Mapping[str, int]) -> dict[str, int]:
         """Further rows that are looked up for this stretch alone (as those of a second table): where they lie."""
-        readers: dict[str, list[Node]] = {
-            n.output: []
-            for n in self.left[at + 1 :]
-            if isinstance(n, Gather) and n.guard is None and n.output not in dims
-        }
-        for node in self.left if readers else ():
-            self.steps += 1
-            for value in reads_of(node):
-                if value in readers:
-                    readers[value].append(node)
         first = self.left[at].output
         rows = self.types[first].shape[dims[first]]
         found = {}
-        for value, nodes in readers.items():
+        for value, nodes in self._read_tables(at, dims).items():
             if not nodes or any(n.output not in dims for n in nodes):
                 continue
             along = self._read_along(value, nodes, dims)
@@ -286,11 +192,23 @@ class _Writer:
                 found[value] = along
         return found
 
+    def _read_tables(self, at: int, dims: Mapping[str, int]) -> dict[str, list[Node]]:
+        """By value that is looked up elsewhere, the nodes that read it."""
+        gathers = (n for n in self.left[at + 1 :] if isinstance(n, Gather) and n.guard is None)
+        readers: dict[str, list[Node]] = {n.output: [] for n in gathers if n.output not in dims}
+        for node in self.left if readers else ():
+            self.steps += 1
+            for value in reads_of(node):
+                if value in readers:
+                    readers[value].append(node)
+        return readers
+
     def _read_along(self, value: str, readers: list[Node], dims: Mapping[str, int]) -> int | None:
         """The dimension of a value that all its readers walk over with the rows of their own results."""
         ways = range(len(self.types[value].shape))
         return next(
-            (dim for dim in ways if all(_along(n, {value: dim}, self.graph) == dims[n.output] for n in readers)), None
+            (dim for dim in ways if all(row_dimension(n, {value: dim}, self.graph) == dims[n.output] for n in readers)),
+            None,
         )
 
     def _ends(self, at: int, dims: Mapping[str, int]) -> list[str]:
@@ -303,7 +221,7 @@ class _Writer:
             if isinstance(node, Compute)
             and node.reducer is None
             and name not in inner
-            and all(_is_product(makers[v]) for v in reads_of(node) if v in makers)
+            and all(is_product(makers[v]) for v in reads_of(node) if v in makers)
         ]
 
     def _members(self, stretch: _Stretch) -> list[Compute]:
@@ -332,28 +250,15 @@ class _Writer:
         return not self.grouped.isdisjoint(stretch.dims)
 
     def _vector_cycles(self, node: Compute) -> int:
-        unit = self.machine.vector
-        steps = passes(node.expr, self.machine) + bool(node.reducer)
-        return -(-node.points * node.reduction // unit.lanes) * max(1, -(-steps // unit.alus))
+        return -(-node.points * node.reduction // self.machine.vector.lanes) * vector_stages(node, self.machine)[0]
 
     def _write(self, stretch: _Stretch, left: list[Node], shares: tuple[int, ...]) -> list[Node]:
         """Write what a stretch needs, its strips, and the whole values that others read; what is left then."""
         members = [n for n in left if n.output in stretch.dims]
-        needed = {value for n in members for value in reads_of(n)}
-        others = []
-        before: list[Node] = []
-        for node in reversed([n for n in left if n.output not in stretch.dims]):
-            if node.output in needed:
-                before.append(node)
-                needed.update(reads_of(node))
-            else:
-                others.append(node)
-        self.nodes += reversed(before)
-        wanted = {
-            *self.graph.outputs,
-            *(s.update for s in self.graph.states),
-            *(v for n in others for v in reads_of(n)),
-        }
+        before, others = _needed_first(stretch, left)
+        self.nodes += before
+        states = (s.update for s in self.graph.states)
+        wanted = {*self.graph.outputs, *states, *(v for n in others for v in reads_of(n))}
         parts: dict[str, list[str]] = {n.output: [] for n in members if n.output in wanted}
         for strip in range(len(shares)):
             for node in members:
@@ -362,12 +267,9 @@ class _Writer:
                 parts.get(node.output, []).append(made.output)
         for node in members:
             if node.output in parts:
-                axis = stretch.dims[node.output]
-                joined = Join(
-                    self.writer.name(f"{node.name}~strips"), node.output, node.source, tuple(parts[node.output]), axis
-                )
-                self.nodes.append(joined)
-        return others[::-1]
+                name, whole = self.writer.name(f"{node.name}~strips"), tuple(parts[node.output])
+                self.nodes.append(Join(name, node.output, node.source, whole, stretch.dims[node.output]))
+        return others
 
     def _strip(self, node: Node, stretch: _Stretch, strip: int, shares: tuple[int, ...]) -> Node:
         """The node for some of its rows."""

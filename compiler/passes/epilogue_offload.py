@@ -10,15 +10,13 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
+from compiler.costs.contraction import fits_planes, roles
+from compiler.costs.cycles import alu_passes, full_plane_cycles, link_cycles, unit_demand
 from compiler.ir.graph import Compute
-from compiler.tiling.legalise import kept_behind, split_post
-from compiler.tiling.readers import passes
-from compiler.tiling.stationary import factor_types, fits_plane, roles
-from compiler.tiling.utilisation import elsewhere, links
+from compiler.passes.legalise import kept_behind, split_post
 
 if TYPE_CHECKING:
-    from compiler.ir.expr import Expr
-    from compiler.ir.graph import Graph
+    from compiler.ir.graph import Graph, Node
     from compiler.isa.machine import Machine
 
 FULL = (3, 4)  # as full as passes are, about: planes have more to do than passes that are all full
@@ -27,23 +25,13 @@ FULL = (3, 4)  # as full as passes are, about: planes have more to do than passe
 def shared(graph: Graph, machine: Machine) -> Graph:
     """The graph with epilogues split, those first that free most cycles of planes for one of a vector unit, as long as planes
     have more to do, and more than the links."""
-    planes, vector = 0, 0
+    planes, vector = _demand(graph, machine)
     found: list[tuple[float, int, int, int]] = []
     for at, node in enumerate(graph.nodes):
-        if not isinstance(node, Compute):
-            continue
-        if not (node.is_contraction and fits_plane(node, graph, machine)):
-            vector += elsewhere(node, machine)
-            continue
-        planes += _planes(node, node.post, machine)
-        post = kept_behind(node.post, machine) if node.post else None
-        if post is None or roles(node, 0).batch:
-            continue  # products of groups may wait for lines, whatever follows them
-        gain = _planes(node, node.post, machine) - _planes(node, post, machine)
-        cost = _mapped(node, passes(node.post, machine) - passes(post, machine), machine)
+        gain, cost = _moved(node, graph, machine)
         if gain > 0 and cost > 0:
             found.append((-gain / cost, at, gain, cost))
-    chosen, least = set(), links(graph, machine) * machine.matrix.instances * FULL[0] // FULL[1]
+    chosen, least = set(), link_cycles(graph, machine) * machine.matrix.instances * FULL[0] // FULL[1]
     for _, at, gain, cost in sorted(found):
         if planes > least and (vector + cost) * machine.matrix.instances <= (planes - gain) * machine.vector.instances:
             planes, vector = planes - gain, vector + cost
@@ -53,22 +41,26 @@ def shared(graph: Graph, machine: Machine) -> Graph:
 
 def pressed(graph: Graph, machine: Machine) -> bool:
     """Whether planes have about as much to do as any other kind of unit, or more."""
-    planes, vector = 0, 0
-    for node in graph.nodes:
-        if isinstance(node, Compute):
-            if node.is_contraction and fits_plane(node, graph, machine):
-                planes += _planes(node, node.post, machine)
-            else:
-                vector += elsewhere(node, machine)
-    others = max(links(graph, machine), vector // max(1, machine.vector.instances))
+    planes, vector = _demand(graph, machine)
+    others = max(link_cycles(graph, machine), vector // max(1, machine.vector.instances))
     return planes > others * machine.matrix.instances * FULL[0] // FULL[1]
 
 
-def _planes(node: Compute, post: Expr | None, machine: Machine) -> int:
-    """Cycles of all planes together, with every pass full."""
-    depth, width = machine.matrix.tiles[max(factor_types(node), key=lambda t: t.size).value]
-    last = max(1, -(-passes(post, machine) // machine.matrix.alus))
-    return -(-prod(node.loops[: node.parallel]) * (-(-node.reduction // depth) - 1 + last) // width)
+def _demand(graph: Graph, machine: Machine) -> tuple[int, int]:
+    """Unit-cycles of the planes if every pass is full, and of the vector units."""
+    return unit_demand(graph, machine, lambda node: full_plane_cycles(node, node.post, machine))
+
+
+def _moved(node: Node, graph: Graph, machine: Machine) -> tuple[int, int]:
+    """Cycles that the planes save, and a vector unit takes, where it does what is more than one pass of an epilogue."""
+    if not fits_planes(node, graph, machine):
+        return 0, 0
+    assert isinstance(node, Compute)
+    post = kept_behind(node.post, machine) if node.post else None
+    if post is None or roles(node, 0).batch:
+        return 0, 0  # products of groups may wait for lines, whatever follows them
+    saved = full_plane_cycles(node, node.post, machine) - full_plane_cycles(node, post, machine)
+    return saved, _mapped(node, alu_passes(node.post, machine) - alu_passes(post, machine), machine)
 
 
 def _mapped(node: Compute, steps: int, machine: Machine) -> int:

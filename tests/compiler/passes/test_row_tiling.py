@@ -15,9 +15,8 @@ from compiler.ir.graph import Compute, Gather, Join, Part, View
 from compiler.ir.interpreter import run
 from compiler.ir.verifier import verify
 from compiler.passes import optimise, shape_for_units
-from compiler.scheduling import build as building
-from compiler.tiling import strips as cutting
-from compiler.tiling.strips import (
+from compiler.passes import row_tiling as cutting
+from compiler.passes.row_tiling import (
     LEAVING,
     MOST,
     ROWS,
@@ -28,6 +27,7 @@ from compiler.tiling.strips import (
     in_strips,
     strip_of,
 )
+from compiler.scheduling import build as building
 from tests.compiler.checks import check_program
 from tests.tiers import some
 

@@ -9,7 +9,7 @@ from compiler.ir.builder import Builder
 from compiler.ir.graph import Operand
 from compiler.ir.terms import arg
 from compiler.ir.types import DType, TensorType
-from compiler.tiling.epilogues import shared
+from compiler.passes.epilogue_offload import shared
 from tests.compiler.checks import check_program
 from tests.compiler.tiling.test_narrow import feeds, values
 from tests.compiler.tiling.test_shared_passes import widened

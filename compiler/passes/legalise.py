@@ -9,12 +9,13 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from compiler.costs.contraction import fits_planes
+from compiler.costs.cycles import alu_passes
 from compiler.ir.access import Access
 from compiler.ir.expr import FREE, Expr, Step
 from compiler.ir.graph import Compute, Graph, Operand
 from compiler.ir.types import TensorType
 from compiler.passes.rewriter import Rewriter
-from compiler.tiling.stationary import fits_plane
 
 if TYPE_CHECKING:
     from compiler.isa.machine import Machine
@@ -100,7 +101,7 @@ def _only_vector(node: Compute, graph: Graph, machine: Machine) -> bool:
     """Whether a contraction must go to the vector unit, with more operands than that has."""
     if not node.is_contraction or len(node.operands) <= VECTOR_OPERANDS:
         return False
-    return not fits_plane(node, graph, machine)
+    return not fits_planes(node, graph, machine)
 
 
 def kept_behind(post: Expr, machine: Machine) -> Expr | None:
@@ -124,51 +125,57 @@ def _behind_planes(post: Expr, machine: Machine, most: int = EPILOGUE_PASSES) ->
     """Whether the arithmetic behind the planes can do an expression in ``most`` passes: few enough operands, not the factors, few
     enough steps."""
     extra = args_of(post)
-    work = sum(machine.passes.get(s.op, 1) for s in post.steps if s.op not in FREE)
-    return len(extra) <= EPILOGUE_OPERANDS and not {0, 1} & {*extra} and work <= most * machine.matrix.alus
+    return (
+        len(extra) <= EPILOGUE_OPERANDS
+        and not {0, 1} & {*extra}
+        and alu_passes(post, machine) <= most * machine.matrix.alus
+    )
 
 
 def _split_post(node: Compute, graph: Graph, machine: Machine, parts: Rewriter, most: int = EPILOGUE_PASSES) -> Compute:
     """Store the reduced value, or as much of ``post`` as fits behind the planes; the rest is a map, which is answered."""
     assert node.post is not None
     shape = node.loops[: node.parallel]
-    planes = node.is_contraction and fits_plane(node, graph, machine)
-    cut = _last_fitting(node.post, machine, most) if planes else -1
+    cut = _last_fitting(node.post, machine, most) if fits_planes(node, graph, machine) else -1
     kept = None if cut < 0 else _part(node.post, cut)
     middle = parts.value(f"{node.output}~sum", TensorType(kept.dtype if kept else node.expr.dtype, shape))
     first = replace(node, name=parts.name(f"{node.name}~sum"), output=middle, post=kept)
     parts.nodes.append(_compact(first))
-    operands = [Operand(middle, Access.identity(len(shape)))]
     left = list(node.post.steps)
     if kept is not None:
         left[cut] = Step("arg", (), kept.dtype, -1)
     rest = _prune(Expr(tuple(left)))
-    places = {}
-    for i in args_of(rest):
-        old = node.operands[i]
-        matrix = tuple(row[: node.parallel] for row in old.access.matrix)
-        places[i] = len(operands)
-        operands.append(Operand(old.value, Access(old.access.offset, matrix), old.fill))
-    steps = tuple(
-        s if s.op != "arg" else replace(s, imm=0 if s.imm == -1 else places[int(s.imm or 0)]) for s in rest.steps
-    )
-    return replace(node, loops=shape, operands=tuple(operands), expr=Expr(steps), reducer=None, post=None)
+    read = args_of(rest)
+    stored = Operand(middle, Access.identity(len(shape)))
+    operands = (stored, *(_of_results(node.operands[i], node.parallel) for i in read))
+    places = {-1: 0} | {i: at for at, i in enumerate(read, 1)}
+    steps = tuple(replace(s, imm=places[int(s.imm or 0)]) if s.op == "arg" else s for s in rest.steps)
+    return replace(node, loops=shape, operands=operands, expr=Expr(steps), reducer=None, post=None)
+
+
+def _of_results(operand: Operand, parallel: int) -> Operand:
+    """An operand of an epilogue as one of a map over the results: without the reduced loops."""
+    access = operand.access
+    return replace(operand, access=Access(access.offset, tuple(row[:parallel] for row in access.matrix)))
 
 
 def _last_fitting(post: Expr, machine: Machine, most: int) -> int:
     """The step that makes the most of the reduced value behind the planes, nothing below it used elsewhere; -1 for none."""
-    found = -1
-    for i, step in enumerate(post.steps[:-1]):
-        below = _closure(post, i)
-        sums = [k for k in below if post.steps[k].op == "arg" and post.steps[k].imm == -1]
-        outside = [s for k, s in enumerate(post.steps) if k not in below]
-        inside = {k for k in below if k != i and post.steps[k].op not in FREE}
-        again = any(s.op == "arg" and s.imm == -1 for s in outside)
-        if not sums or step.op in FREE or again or any({*s.args} & {*inside, *sums} for s in outside):
-            continue
-        if _behind_planes(_part(post, i), machine, most):
-            found = i
-    return found
+    fitting = [
+        i
+        for i, step in enumerate(post.steps[:-1])
+        if step.op not in FREE and _sum_ends_in(post, i) and _behind_planes(_part(post, i), machine, most)
+    ]
+    return max(fitting, default=-1)
+
+
+def _sum_ends_in(post: Expr, step: int) -> bool:
+    """Whether a step depends on the reduced value, and all that depends on it otherwise does so by way of this step."""
+    below = _closure(post, step)
+    sums = {k for k, s in enumerate(post.steps) if s.op == "arg" and s.imm == -1}
+    inside = {k for k in below if k != step and post.steps[k].op not in FREE}
+    outside = [s for k, s in enumerate(post.steps) if k not in below]
+    return bool(sums) and sums <= below and not any({*s.args} & (inside | sums) for s in outside)
 
 
 def _part(expr: Expr, step: int) -> Expr:
@@ -198,20 +205,19 @@ def _split_operands(node: Compute, parts: Rewriter) -> Compute | None:
 
 def _best_cut(node: Compute) -> int | None:
     """The step to store: 2 to 4 operands below it, nothing below it used elsewhere if possible, most operands saved."""
-    best: tuple[tuple[int, int, int], int] | None = None
-    for i in range(len(node.expr.steps) - 1):
-        if node.expr.steps[i].op in FREE:
-            continue
-        below = _closure(node.expr, i)
-        reads = {node.expr.steps[k].imm for k in below if node.expr.steps[k].op == "arg"}
-        if not 2 <= len(reads) <= VECTOR_OPERANDS:
-            continue
-        outside = [s for k, s in enumerate(node.expr.steps) if k not in below]
-        shared = sum(a in below and a != i and node.expr.steps[a].op not in FREE for s in outside for a in s.args)
-        key = (shared, -len(reads), i)
-        if best is None or key < best[0]:
-            best = (key, i)
-    return None if best is None else best[1]
+    steps = node.expr.steps
+    keys = [_cut_key(node.expr, i) for i in range(len(steps) - 1) if steps[i].op not in FREE]
+    best = min((key for key in keys if 2 <= -key[1] <= VECTOR_OPERANDS), default=None)
+    return None if best is None else best[2]
+
+
+def _cut_key(expr: Expr, step: int) -> tuple[int, int, int]:
+    """Uses elsewhere of what is below a step, minus the number of operands below it, and the step."""
+    below = _closure(expr, step)
+    reads = {expr.steps[k].imm for k in below if expr.steps[k].op == "arg"}
+    inside = {k for k in below if k != step and expr.steps[k].op not in FREE}
+    shared = sum(a in inside for k, s in enumerate(expr.steps) if k not in below for a in s.args)
+    return shared, -len(reads), step
 
 
 def _closure(expr: Expr, step: int) -> set[int]:

@@ -1,0 +1,33 @@
+"""Sums of scaled codes: the codes are added up first, which is exact, and their sum is scaled once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from compiler.ir.graph import Compute, Graph, Node
+from compiler.ir.terms import Term, arg, const, expression, term_of
+from compiler.ir.types import DType
+
+EXACT = 1 << 24  # whole numbers below are exact in float32, whatever the order of additions
+LARGEST_CODE = 1 << 8
+
+
+def scaled_sums(graph: Graph) -> Graph:
+    """Every float32 sum of bytes times one literal as the literal times the sum of bytes."""
+    return graph.with_nodes(tuple(_scaled(node) if isinstance(node, Compute) else node for node in graph.nodes))
+
+
+def _scaled(node: Compute) -> Node:
+    term = term_of(node.expr)
+    if node.reducer != "sum" or term.name != "mul" or term.dtype != DType.F32 or node.reduction * LARGEST_CODE > EXACT:
+        return node
+    code, factor = term.args if term.args[1].name == "const" else term.args[::-1]
+    if code.name != "arg" or code.dtype.size > 1 or code.dtype.is_float or factor.name != "const":
+        return node
+    scaled = arg(-1, DType.F32) * const(float(factor.imm or 0), DType.F32)
+    post = scaled if node.post is None else term_of(node.post, {-1: scaled})
+    return replace(node, expr=expression(_plain(code)), post=expression(post))
+
+
+def _plain(code: Term) -> Term:
+    return Term("cast", (code,), DType.F32)
