@@ -203,8 +203,9 @@ def _samples_checked_once() -> None:
     check, known = child_run, dict[bytes, str]()
     samples = {sha256(path.read_bytes()).digest() for path in (Path(__file__).parents[1] / "samples").glob("*.onnx")}
 
-    def run(module: str, *, files: dict[str, bytes], **options: Any) -> dict[str, Any]:
-        file = sha256(files["model.onnx"]).digest()
+    def run(module: str, *, files: dict[str, bytes | Path], **options: Any) -> dict[str, Any]:
+        model = files["model.onnx"]
+        file = sha256(model.read_bytes() if isinstance(model, Path) else model).digest()
         if file not in samples:
             return check(module, files=files, **options)
         if file not in known:

@@ -13,7 +13,7 @@ from compiler.frontend.expansion import Expansion
 from compiler.frontend.limits import DEFAULT, Limits
 from compiler.frontend.lower import Lowering, too_many
 from compiler.frontend.operators import RULES
-from compiler.frontend.reader import Source, opsets, read_model
+from compiler.frontend.reader import Source, folder_of, opsets, read_model
 from compiler.frontend.states import Pair, pair_problems, with_states
 from compiler.frontend.tensors import ELEMENT_TYPES, element_type
 from compiler.ir.builder import Builder
@@ -62,13 +62,18 @@ def load(
     proto, digest = read_model(model, limits)
     if len(proto.graph.node) > limits.model_nodes:
         raise ModelError(f"The model has {len(proto.graph.node)} operations; the limit is {limits.model_nodes}.")
-    builder = Builder(proto.graph.name[:200] or "model", max_bytes=limits.tensor_bytes, max_nodes=limits.graph_nodes)
+    builder = Builder(
+        proto.graph.name[:200] or "model",
+        max_bytes=limits.tensor_bytes,
+        max_nodes=limits.graph_nodes,
+        max_stored=limits.constant_bytes,
+    )
     lowering = Lowering(builder, opsets(proto), proto.functions, limits)
     if Expansion(lowering.functions, limits).count(proto.graph.node) > limits.graph_nodes:
         raise too_many(limits)
     lowering.problems += lowering.unsupported(proto.graph)
     lowering.problems += pair_problems(states, [v.name for v in _inputs(proto)], [v.name for v in proto.graph.output])
-    lowering.bounds = dict(bounds or {})
+    lowering.bounds, lowering.folder = dict(bounds or {}), folder_of(model)
     scope: dict[str, str | None] = {}
     _bind_inputs(proto, dims or {}, constants or {}, lowering, scope)
     _stop(lowering)

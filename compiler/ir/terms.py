@@ -49,6 +49,11 @@ class Term:
     def cast(self, dtype: DType) -> Term:
         return self if dtype == self.dtype else Term("cast", (self,), dtype)
 
+    def saturated(self, dtype: DType) -> Term:
+        """This number as a float8, what is beyond its largest as its largest: how ONNX converts unless told otherwise."""
+        limit = dtype.largest
+        return self.cast(DType.F32).op("max", -limit).op("min", limit).cast(dtype)
+
     def widen(self, name: str, other: Term, dtype: DType) -> Term:
         """``name`` computed in a wider type that holds both arguments."""
         return Term(name, (self, other), dtype)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
 from compiler.ir.access import Access
 from compiler.ir.expr import Expr
 from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Operand, Reshape, Scatter, Sort, View, reads_of
@@ -155,7 +153,7 @@ def _literal(value: float | None, dtype: DType) -> Iterator[str]:
     if value is None:
         yield "a literal without a value"
     elif not dtype.is_float:
-        limits = (0, 1) if dtype == DType.BOOL else (np.iinfo(dtype.numpy).min, np.iinfo(dtype.numpy).max)
+        limits = (0, 1) if dtype == DType.BOOL else dtype.limits
         if not isinstance(value, int) or not limits[0] <= value <= limits[1]:
             yield f"{value!r} is no {dtype.value}"
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from compiler.errors import ModelError
-from compiler.isa.element import SIZE
+from compiler.isa.element import SIZE, SUMS
 from compiler.isa.machine import (
     NO_EXTERNAL,
     UNIT_CLASSES,
@@ -246,9 +246,9 @@ def _planes(r: _Reader) -> tuple[WeightsUnit, MatrixUnit]:
         matrix = MatrixUnit(**_absent("matrix"), tiles=MappingProxyType({}), slots=0, accumulator_rows=0, alus=1)
         return WeightsUnit(**_absent("weights"), bytes_per_cycle=1), matrix
     types = r.keys("matrix.tiles")
-    wrong = [name for name in types if name not in ("i8", "u8", "f16", "f32")]
+    wrong = [name for name in types if name not in SUMS]
     if wrong or not types:
-        said = f"matrix.tiles takes i8, u8, f16 and f32, at least one of them, not {', '.join(wrong) or 'none'}"
+        said = f"matrix.tiles takes at least one of {', '.join(SUMS)}, not {', '.join(wrong) or 'none'}"
         r.fault(said, f"matrix.tiles.{wrong[0]}" if wrong else "matrix.tiles")
         r.asked |= {f"matrix.tiles.{name}" for name in wrong}
     weights = WeightsUnit(**_unit(r, "weights", tile=False), bytes_per_cycle=r.number("weights", "bytes_per_cycle"))

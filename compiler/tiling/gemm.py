@@ -205,8 +205,9 @@ def weights(f: Gemm, columns: int, tiler: Tiler) -> list[tuple[int, int]]:
         return [(_stationary(f, tiler), 0)] * len(tiles)
     groups = tuple(tuple((i, node.loops[i]) for i in group) for group in (r.batch, r.inner, r.columns))
     key = (operand, groups, f.shared, columns)  # however many rows move past them: strips read the same weights
-    name = tiler.store(key, operand.value, lambda: _pack(f, tiler, tiles))
     dtype = tiler.graph.types[operand.value].dtype
+    stored = prod(node.loops[i] for i in (*r.batch, *r.inner, *r.columns) if i != f.shared) * dtype.size
+    name = tiler.store(key, operand.value, lambda: _pack(f, tiler, tiles), stored)
     return [(tiler.space.stream(_packed(f, name, dtype, at, count)), at) for at, count in tiles]
 
 

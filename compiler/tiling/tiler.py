@@ -74,10 +74,15 @@ class Tiler:
         """A name for a buffer or a value that neither the graph nor anything made so far has, called after ``base``."""
         return fresh(base, self.graph.types, self.space.buffers, self.layout.roots)
 
-    def store(self, key: object, base: str, make: Callable[[], np.ndarray[Any, Any]]) -> str:
-        """The buffer of what ``make`` makes of the constant ``base``, stored once for each ``key``."""
+    def store(self, key: object, base: str, make: Callable[[], np.ndarray[Any, Any]], size: int | None = None) -> str:
+        """The buffer of what ``make`` makes of the constant ``base``, stored once for each ``key``. With its ``size`` in bytes it
+        is made when the program is written: there are as many of them as the model has weights."""
         if key not in self.packed:
-            self.packed[key] = self.space.constant(self.fresh(f"{base}:{len(self.packed)}"), make())
+            name = self.packed[key] = self.fresh(f"{base}:{len(self.packed)}")
+            if size is None:
+                self.space.constant(name, make())
+            else:
+                self.space.buffer(name, "constant", size, make)
         return self.packed[key]
 
     def whole(self, place: pl.Place) -> None:

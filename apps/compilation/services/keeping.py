@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from django.core.files.base import File
 from django.core.files.storage import default_storage
 from django.db import transaction
 
@@ -55,8 +56,9 @@ def program_keep(
 
     Return None if the job was fenced. Raises NotDeterministic if an earlier compile produced different bytes.
     """
-    binary = (folder / selectors.BINARY).read_bytes()
-    if hashlib.sha256(binary).hexdigest() != facts["digest"]:
+    with (folder / selectors.BINARY).open("rb") as written:
+        digest = hashlib.file_digest(written, "sha256").hexdigest()
+    if digest != facts["digest"]:
         raise ValueError("The binary does not match the digest that the compiler stated.")
     for earlier in range(1, epoch):
         _orphans_delete(_place(job, earlier, dims))
@@ -65,7 +67,8 @@ def program_keep(
     with file_transaction():
         for name in ARTEFACTS:
             if (folder / name).exists():  # only a narrow precision has ranges, and a huge graph no text
-                keys[name] = file_save(f"{place}/{name}", (folder / name).read_bytes())
+                with (folder / name).open("rb") as file:
+                    keys[name] = file_save(f"{place}/{name}", File(file))
         program, is_new = _row(job, epoch, dims, facts, keys, now)
     if not is_new:
         for key in keys.values():
