@@ -213,7 +213,7 @@ def _samples_checked_once() -> None:
         result: dict[str, Any] = json.loads(known[file])
         return result
 
-    checking.child_run = run  # type: ignore[attr-defined]
+    checking.child_run = run  # type: ignore[attr-defined, assignment]
 
 
 @pytest.fixture(scope="module")
