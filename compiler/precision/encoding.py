@@ -16,6 +16,7 @@ from compiler.ir.expr import FREE
 from compiler.ir.terms import Term, const, expression
 from compiler.ir.types import DType
 from compiler.numerics.codes import encode, inverse
+from compiler.passes.fuse import MAX_EXTRA
 from compiler.passes.identities import CLIP, LINEAR
 from compiler.passes.multiply_add import fused
 from compiler.passes.patterns import WHOLE, Found, rewritten
@@ -102,7 +103,8 @@ def storing(term: Term, storage: Storage, leaf: Scaled) -> Term:
     if inner is None:
         return plain
     folded = _codes(inner, storage, leaf)
-    return folded if steps(folded) <= steps(plain) else plain
+    more = len(expression(folded).reads) > max(MAX_EXTRA, len(expression(plain).reads))
+    return folded if steps(folded) <= steps(plain) and not more else plain
 
 
 def steps(term: Term) -> int:
