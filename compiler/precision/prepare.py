@@ -16,7 +16,7 @@ from compiler.precision.convert import choose, convert
 from compiler.precision.error import measure
 from compiler.precision.plan import STATIC
 
-PRECISIONS = ("float32", "float16", "int8")
+PRECISIONS = ("float32", "float16", "bfloat16", "int8")
 GOAL = 26.0  # dB over the feeds that gave ranges; below, more contractions leave whole codes per tensor
 STEP, ROUNDS = 4.0, 4  # what the limit of one contraction's own loss then rises by, and how often at most
 HALVINGS = 2  # how often half of what the last rise made float16 may be given back to codes

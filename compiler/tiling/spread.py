@@ -49,7 +49,7 @@ def stored(value: str, place: pl.Place, tiler: Tiler) -> pl.Place:
     def spread() -> np.ndarray[Any, Any]:
         reach = sum(step * (n - 1) for n, step in zip(place.shape, place.strides, strict=True)) + array.itemsize
         home = np.zeros(reach // array.itemsize, array.dtype)
-        np.ndarray(array.shape, array.dtype, buffer=home.data, strides=place.strides)[...] = array
+        np.ndarray(array.shape, array.dtype, buffer=home.view(np.uint8).data, strides=place.strides)[...] = array
         return home
 
     return replace(place, buffer=tiler.store((value, "spread", place.strides), value, spread))
