@@ -14,7 +14,7 @@ from compiler.collecting import uncollected
 from compiler.errors import ModelError
 from compiler.ir.graph import Graph
 from compiler.ir.guards import taken
-from compiler.precision import PRECISIONS, Calibration, prepare
+from compiler.precision import PRECISIONS, Calibration, offered, prepare
 from compiler.precision.feeds import fitting
 from compiler.program import Program
 from compiler.scheduling.build import Plan, Tiled, plans, tiled
@@ -100,10 +100,10 @@ def _compile(
 ) -> Program:
     from compiler.passes import optimise, shape_for_units
 
-    if precision == "bfloat16" and "bf16" not in target.matrix.tiles:
+    if precision not in offered(target.matrix.tiles):
+        others = ", ".join(offered(target.matrix.tiles))
         raise ModelError(
-            f"{target.name} has no planes for bfloat16; choose float32, float16 or int8, or a processor whose [matrix.tiles] "
-            "names bf16"
+            f"{target.name} has no planes for {precision}; choose one of {others}, or a processor whose [matrix.tiles] names it"
         )
     on_stage("fuse")
     optimised = optimise(graph)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +23,11 @@ HALVINGS = 2  # how often half of what the last rise made float16 may be given b
 NONE = 1000.0  # a limit that no codes keep: what is left when the last round still loses too much
 
 Feeds = Sequence[Mapping[str, Any]]
+
+
+def offered(tiles: Container[str]) -> tuple[str, ...]:
+    """Precisions for a processor whose planes have these tiles."""
+    return tuple(one for one in PRECISIONS if one != "bfloat16" or "bf16" in tiles)
 
 
 def calibrate(graph: Graph, feeds: Feeds | None = None, precision: str = "int8") -> Calibration:
