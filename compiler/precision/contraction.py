@@ -31,8 +31,9 @@ def contraction(node: Compute, mode: str, work: Rewriter) -> Compute:
 
 
 def _half(node: Compute, work: Rewriter) -> Compute:
-    names = [work.kept_as(node.operands[i].value, DType.F16, node.source) for i in (0, 1)]
-    product = arg(0, DType.F16).widen("mul", arg(1, DType.F16), DType.F32)
+    half = work.plan.half
+    names = [work.kept_as(node.operands[i].value, half, node.source) for i in (0, 1)]
+    product = arg(0, half).widen("mul", arg(1, half), DType.F32)
     after = term_of(node.post) if node.post is not None else arg(-1, DType.F32)
     return _finished(node, names, product, after, (), work)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from compiler.ir.graph import Compute, Graph, reads_of
+from compiler.ir.types import DType
 from compiler.passes import again, dead_code, fold_views, merge_equal
 from compiler.precision.artefact import Calibration
 from compiler.precision.contraction import row_dims
@@ -30,6 +31,7 @@ from compiler.precision.plan import (
 from compiler.precision.reciprocals import of_rows
 from compiler.precision.rewrite import Rewriter
 
+HALVES = {"float16": DType.F16, "bfloat16": DType.BF16}
 SELDOM = 256  # products of an element, for which finding its row's scale and rounding it is not worth it
 # Nor is it for more where rows are enough to hide the loads of weights twice as large: planes have far more cells than vector
 # units have lanes, so they do that many products twice in less time than the others pass over the rows twice.
@@ -46,9 +48,9 @@ class Converted:
 
 
 def convert(graph: Graph, precision: str, calibration: Calibration) -> Converted:
-    """The optimised graph in ``float16`` or ``int8``; a pure function of graph and calibration."""
-    if precision == "float16":
-        plan = half_plan(graph, calibration.ranges)
+    """The optimised graph in ``float16``, ``bfloat16`` or ``int8``; a pure function of graph and calibration."""
+    if precision in HALVES:
+        plan = half_plan(graph, calibration.ranges, HALVES[precision])
     else:
         plan = integer_plan(graph, choose(graph, calibration), calibration.ranges)
     made = Rewriter(graph, plan).run()

@@ -148,7 +148,7 @@ def _scaled(term: Term, factor: float, leaf: Scaled) -> Term | None:
         return const(float(np.float32(term.imm) * np.float32(factor)), term.dtype)
     if term.name == "arg":
         return leaf(term, factor, 0.0) or (term * factor if term.dtype == DType.F32 else None)
-    if term.name == "cast" and (term.dtype, term.args[0].dtype) == (DType.F32, DType.F16):
+    if term.name == "cast" and term.dtype == DType.F32 and term.args[0].dtype in (DType.F16, DType.BF16):
         return Term("mul", (term.args[0], const(factor, DType.F32)), DType.F32)  # which widens it too
     if term.name == "mul":
         return _scaled_product(term, factor, leaf)

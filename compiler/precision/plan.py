@@ -24,11 +24,12 @@ Range = tuple[float, float]
 @dataclass(frozen=True)
 class Plan:
     """``storage``: by value (none: as it is). ``modes``: by a contraction's output, one of the words above. ``copies``:
-    encodings of values that stay floats but are multiplied as codes too."""
+    encodings of values that stay floats but are multiplied as codes too. ``half``: what ``HALF`` contractions multiply."""
 
     storage: Mapping[str, Storage] = field(default_factory=dict)
     modes: Mapping[str, str] = field(default_factory=dict)
     copies: Mapping[str, Encoding] = field(default_factory=dict)
+    half: DType = DType.F16
 
 
 @dataclass
@@ -210,18 +211,19 @@ def group_encoding(component: Component, ranges: Mapping[str, Range]) -> Encodin
     return encoding(low, high, plain_zero=component.plain_zero)
 
 
-def half_plan(graph: Graph, ranges: Mapping[str, Range]) -> Plan:
-    """float16 everywhere but where the calibration came near its limits."""
+def half_plan(graph: Graph, ranges: Mapping[str, Range], half: DType) -> Plan:
+    """bfloat16 everywhere, which has float32's range; float16 but where the calibration came near its limits."""
+    wide = half == DType.BF16
     modes = {
         n.output: HALF
         for n in graph.nodes
-        if is_float_contraction(n) and all(_half_factor(v, graph, ranges) for v in reads_of(n)[:2])
+        if is_float_contraction(n) and (wide or all(_half_factor(v, graph, ranges) for v in reads_of(n)[:2]))
     }
     storage: dict[str, Storage] = {}
     for component in {id(c): c for c in components(graph, modes).values()}.values():
-        if not component.fixed and _fits_half(component, ranges):
-            storage.update(dict.fromkeys(component.members, DType.F16))
-    return Plan(storage, modes)
+        if not component.fixed and (wide or _fits_half(component, ranges)):
+            storage.update(dict.fromkeys(component.members, half))
+    return Plan(storage, modes, half=half)
 
 
 def _fits_half(component: Component, ranges: Mapping[str, Range]) -> bool:

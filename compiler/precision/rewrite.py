@@ -110,7 +110,10 @@ class Rewriter:
         storage = self.storage(node.output)
         operand = node.operands[0]
         operand = replace(operand, fill=stored_fill(operand.fill, storage))
-        return replace(node, operands=(operand,), expr=expression(arg(0, stored_dtype(storage, DType.F32))))
+        kind = stored_dtype(storage, DType.F32)
+        term, largest = arg(0, kind).cast(kind.computed), arg(-1, kind.computed).cast(kind)
+        post = None if kind == kind.computed else expression(largest)  # what is only stored is compared as float32
+        return replace(node, operands=(operand,), expr=expression(term), post=post)
 
     def _moved(self, node: Node) -> Node:
         storage = self.storage(node.output)
