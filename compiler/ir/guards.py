@@ -55,18 +55,16 @@ def taken(graph: Graph) -> Graph:
 
 def problems(graph: Graph) -> Iterator[str]:
     """Conditions that are none, reads of what may not have been computed, merges of which no part need hold."""
-    guards = [g for node in graph.nodes for g in (node.guard, *_parts(node)) if g]
-    if not guards:
-        return
-    for guard in dict.fromkeys(guards):
+    guards = dict.fromkeys(g for node in graph.nodes for g in (node.guard, *_parts(node)) if g)
+    paths = Paths(graph) if guards else None
+    for guard in guards:
         kind = graph.types.get(guard.value)
         if kind is None or kind.dtype != DType.BOOL or kind.elements != 1:
             yield f"the guard {guard.value!r} is {kind}, not one bool"
-    paths = Paths(graph)
-    for node in graph.nodes:
-        yield from (f"{node.name!r}: {problem}" for problem in _node(node, paths))
-    kept = (*graph.outputs, *(s.update for s in graph.states))
-    yield from (f"{name!r} leaves the graph from a branch" for name in kept if paths.value(name))
+    if paths is not None:
+        yield from (f"{node.name!r}: {problem}" for node in graph.nodes for problem in _node(node, paths))
+        leaving = sorted(filter(paths.value, graph.kept))
+        yield from (f"{name!r} leaves the graph from a branch" for name in leaving)
 
 
 def _parts(node: Node) -> tuple[Guard | None, ...]:

@@ -32,7 +32,9 @@ def ends(graph: Graph) -> Graph:
     writer = Rewriter(graph)
     instead: dict[str, list[Node]] = {}
     for node in graph.nodes:
-        maker = writer.makers.get(node.operands[0].value) if isinstance(node, Compute) and _takes_largest(node) else None
+        maker = (
+            writer.makers.get(node.operands[0].value) if isinstance(node, Compute) and _takes_largest(node) else None
+        )
         if isinstance(node, Compute) and isinstance(maker, Compute) and maker.guard == node.guard:
             alone = maker.output not in graph.kept and len(writer.readers[maker.output]) == 1
             first, *others = (_at_ends(node, maker, writer) if alone else None) or [maker, node]

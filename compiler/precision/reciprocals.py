@@ -75,7 +75,7 @@ def _sums_exponentials(node: Compute, makers: Mapping[str, Node]) -> bool:
 
 def _multiplied(user: Node, divisor: Compute) -> Compute | None:
     """A map that divides by the value as one that multiplies; None where it does anything else with it."""
-    if not isinstance(user, Compute) or user.reducer is not None or user.points < WIDE * divisor.points:
+    if not isinstance(user, Compute) or not _is_wide(user, divisor):
         return None
     mine = _reading(user, divisor.output)
     own = {at for at, step in enumerate(user.expr.steps) if step.op == "arg" and step.imm in mine}
@@ -83,6 +83,10 @@ def _multiplied(user: Node, divisor: Compute) -> Compute | None:
     if not own or None in made or any(user.operands[i].fill is not None for i in mine):
         return None
     return replace(user, expr=Expr(tuple(step for step in made if step is not None)))
+
+
+def _is_wide(user: Compute, divisor: Compute) -> bool:
+    return user.reducer is None and user.points >= WIDE * divisor.points
 
 
 def _reading(user: Compute, value: str) -> set[int]:
