@@ -6,7 +6,7 @@ loops in row-major order, other reductions are the tree over the same order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import prod
 from typing import Any
 
@@ -60,19 +60,24 @@ def run(
     memory = {} if state is None else state
     for variable in graph.states:
         values[variable.input] = memory.setdefault(variable.input, variable.initial)
-    last_use = {v: i for i, node in enumerate(graph.nodes) for v in reads_of(node)}
-    kept = {*graph.kept, *graph.constants, *graph.inputs}
+    last_use = _last_uses(graph)
     for i, node in enumerate(graph.nodes):
         if holds(node.guard, values):
             values[node.output] = evaluate_node(node, values, graph.types[node.output].shape)
         if observe is not None:
             observe(node, values)
-        _forget({v for v in (*reads_of(node), node.output) if last_use.get(v, i) <= i} - kept, values)
+        _forget((v for v in (*reads_of(node), node.output) if last_use.get(v, i) <= i), values)
     memory.update({s.input: values[s.update] for s in graph.states})
     return {name: _cut(name, graph, values) for name in graph.outputs}
 
 
-def _forget(names: set[str], values: dict[str, Array]) -> None:
+def _last_uses(graph: Graph) -> dict[str, int]:
+    """By value the last node that reads it; beyond all of them for what stays known."""
+    read = {v: i for i, node in enumerate(graph.nodes) for v in reads_of(node)}
+    return read | dict.fromkeys((*graph.kept, *graph.constants, *graph.inputs), len(graph.nodes))
+
+
+def _forget(names: Iterable[str], values: dict[str, Array]) -> None:
     for name in names:
         values.pop(name, None)
 

@@ -77,21 +77,18 @@ def _multiplied(user: Node, divisor: Compute) -> Compute | None:
     """A map that divides by the value as one that multiplies; None where it does anything else with it."""
     if not isinstance(user, Compute) or not _is_wide(user, divisor):
         return None
-    mine = _reading(user, divisor.output)
-    own = {at for at, step in enumerate(user.expr.steps) if step.op == "arg" and step.imm in mine}
-    made = [_by_reciprocal(step, own) for step in user.expr.steps]
-    if not own or None in made or any(user.operands[i].fill is not None for i in mine):
+    steps = user.expr.steps
+    own = {at for at, s in enumerate(steps) if s.op == "arg" and user.operands[int(s.imm or 0)].value == divisor.output}
+    made = [_by_reciprocal(step, own) for step in steps]
+    if not own or None in made:
         return None
     return replace(user, expr=Expr(tuple(step for step in made if step is not None)))
 
 
 def _is_wide(user: Compute, divisor: Compute) -> bool:
-    return user.reducer is None and user.points >= WIDE * divisor.points
-
-
-def _reading(user: Compute, value: str) -> set[int]:
-    """Operands that are a value."""
-    return {i for i, o in enumerate(user.operands) if o.value == value}
+    """Whether it is a map of many more elements, each of which has a divisor."""
+    filled = any(o.value == divisor.output and o.fill is not None for o in user.operands)
+    return user.reducer is None and user.points >= WIDE * divisor.points and not filled
 
 
 def _by_reciprocal(step: Step, own: set[int]) -> Step | None:
