@@ -29,7 +29,7 @@ from compiler.precision.plan import (
     is_float_contraction,
 )
 from compiler.precision.reciprocals import of_rows
-from compiler.precision.rewrite import Rewriter
+from compiler.precision.rewrite import Conversion
 
 HALVES = {"float16": DType.F16, "bfloat16": DType.BF16}
 SELDOM = 256  # products of an element, for which finding its row's scale and rounding it is not worth it
@@ -53,7 +53,7 @@ def convert(graph: Graph, precision: str, calibration: Calibration) -> Converted
         plan = half_plan(graph, calibration.ranges, HALVES[precision])
     else:
         plan = integer_plan(graph, choose(graph, calibration), calibration.ranges)
-    made = Rewriter(graph, plan).run()
+    made = Conversion(graph, plan).run()
     metadata = {**made.metadata, "wire": wire(graph, plan)}
     for step in (dead_code, fold_views, merge_equal, again, of_rows, ends):
         made = step(made)
@@ -77,12 +77,17 @@ def choose(graph: Graph, calibration: Calibration) -> dict[str, str]:
 
 def _mode(node: Compute, graph: Graph, calibration: Calibration) -> str:
     half = all(v in graph.constants or fits_half(calibration.ranges.get(v)) for v in reads_of(node)[:2])
+    best = _codes(node, graph, calibration)
+    if best is None or (best == ROW and half and seldom(node, graph)):
+        return HALF if half else FLOAT
+    return best
+
+
+def _codes(node: Compute, graph: Graph, calibration: Calibration) -> str | None:
+    """The first mode of codes that loses little; None where all lose more."""
     loss = calibration.loss.get(node.output, {}) if has_codes(node, graph) else {}
     order = (ROW, STATIC) if calibration.seeded and has_token_rows(node, graph) else (STATIC, ROW)
-    best = next((mode for mode in order if loss.get(mode, -999.0) >= calibration.limit), HALF)
-    if best == ROW and half and seldom(node, graph):
-        return HALF
-    return FLOAT if best == HALF and not half else best
+    return next((mode for mode in order if loss.get(mode, -999.0) >= calibration.limit), None)
 
 
 def seldom(node: Compute, graph: Graph) -> bool:

@@ -6,7 +6,7 @@ element is taken) share one storage; such a group is a component.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -86,9 +86,7 @@ def moved(node: Node) -> tuple[str, ...]:
 def components(graph: Graph, modes: Mapping[str, str]) -> dict[str, Component]:
     """The component of every float32 value that is not a constant."""
     by_value = _joined(graph)
-    for name in (*graph.kept, *(s.input for s in graph.states)):
-        if name in by_value:
-            by_value[name].fixed = True
+    _fix((*graph.kept, *(s.input for s in graph.states)), by_value)
     for node in graph.nodes:
         _read(node, graph, modes, by_value)
     return by_value
@@ -114,17 +112,21 @@ def _joined(graph: Graph) -> dict[str, Component]:
     return {value: found[root(value)] for value in roots}
 
 
+def _fix(values: Iterable[str], by_value: Mapping[str, Component]) -> None:
+    for value in values:
+        if value in by_value:
+            by_value[value].fixed = True
+
+
 def _read(node: Node, graph: Graph, modes: Mapping[str, str], by_value: Mapping[str, Component]) -> None:
     passed = moved(node)
     if not passed and not isinstance(node, Compute):  # a primitive that this module does not know: all stays plain
-        for value in (*reads_of(node), node.output):
-            if value in by_value:
-                by_value[value].fixed = True
+        _fix((*reads_of(node), node.output), by_value)
         return
     mode = modes.get(node.output, FLOAT) if isinstance(node, Compute) else FLOAT
     for position, operand in enumerate(operands_of(node)):
         component = by_value.get(operand.value)
-        if component is None or (operand.value in passed and not _bad_fill(operand, is_largest(node))):
+        if component is None or _passes(node, operand, passed):
             continue
         if operand.fill not in (None, 0.0):
             component.fixed = True
@@ -141,8 +143,9 @@ def _reader(node: Node, position: int, mode: str) -> str:
     return mode if position < 2 else BEHIND if node.is_contraction else "other"
 
 
-def _bad_fill(operand: Operand, largest: bool) -> bool:
-    return operand.fill not in (None, 0.0) and not largest
+def _passes(node: Node, operand: Operand, passed: tuple[str, ...]) -> bool:
+    """Whether a node passes an operand on as it is, whatever its storage."""
+    return operand.value in passed and (operand.fill in (None, 0.0) or is_largest(node))
 
 
 def correctable(node: Compute, graph: Graph) -> bool:
