@@ -232,3 +232,45 @@ def test_a_mask_of_floats_says_nothing_of_what_counts():
     )
     with pytest.raises(compiler.ModelError, match="The mask 'mask' holds floats"):
         compiler.load(data, context=8)
+
+
+# -- in fewer bits -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("precision", "least"), [("float16", 45.0), ("int8", 20.0)])
+def test_caches_are_kept_as_the_planes_read_them_and_their_error_is_reported(precision, least):
+    data = growing_decoder(positions="shape")
+    program = compiler.compile(loaded(data), precision=precision)
+    kinds = {s.name: s.dtype for s in program.binary.states}
+    assert {kind for name, kind in kinds.items() if name != "cache_length"} == {"f16"}
+    session, reference, rng = compiler.Session(program.to_bytes()), Runtime(data), np.random.default_rng(4)
+    signal = noise = 0.0
+    for _ in range(CONTEXT):
+        ids = rng.integers(0, VOCABULARY, (1, 1))
+        outputs, counters = session.run({"input_ids": ids})
+        assert counters == program.resources
+        want = reference.step(ids).astype(np.float64)
+        signal, noise = signal + (want**2).sum(), noise + ((want - outputs["logits"]) ** 2).sum()
+    assert 10 * np.log10(signal / noise) > least
+    assert program.report()["accuracy"]["outputs"]["logits"]["snr_db"] > least
+
+
+def test_a_cache_is_converted_row_by_row():
+    """What a step costs in vector cycles grows by what it reads, not by a conversion of all rows."""
+    data = growing_decoder(positions="shape")
+    short, long = (compiler.compile(loaded(data, context=n), precision="int8") for n in (16, 256))
+    converted = [
+        i
+        for i in long.binary.rows
+        if i.opcode not in (Op.LOADW, Op.MATMUL) and i.count1 * i.count2 >= 256 * HEADS * DEPTH
+    ]
+    assert not converted
+    assert long.resources.storage.state < 256 * 2 * len(CACHES) * HEADS * DEPTH + 1024
+    assert long.resources.cycles < 2 * short.resources.cycles
+
+
+def test_calibration_begins_another_sequence_where_the_context_is_full():
+    graph = loaded(growing_decoder(positions="shape"), context=4)
+    feeds = [{"input_ids": np.array([[n % VOCABULARY]])} for n in range(11)]
+    found = compiler.calibrate(graph, feeds, "int8")
+    assert found.errors["int8"]["logits"]["snr_db"] > 15
