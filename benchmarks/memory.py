@@ -27,7 +27,7 @@ from scipy.sparse import lil_matrix
 from benchmarks.arguments import one_of
 from benchmarks.data import DataMissing, data_folder
 from compiler.memory.offsets import search
-from compiler.memory.plan import Lifetime, live_bound, plan, sections
+from compiler.memory.plan import LiveRange, live_bound, plan, sections
 
 if TYPE_CHECKING:
     from compiler.ir.graph import Graph
@@ -63,7 +63,7 @@ def main(arguments: list[str]) -> int:
 
 def _file(path: Path, steps: int) -> bool:
     with path.open() as rows:
-        buffers = [Lifetime(r["id"], int(r["size"]), int(r["lower"]), int(r["upper"])) for r in csv.DictReader(rows)]
+        buffers = [LiveRange(r["id"], int(r["size"]), int(r["lower"]), int(r["upper"])) for r in csv.DictReader(rows)]
     live, lengths = sections(buffers, None)
     began = time.perf_counter()
     found = search([b.size for b in buffers], live, lengths, CAPACITY, steps)
@@ -77,7 +77,7 @@ def _file(path: Path, steps: int) -> bool:
     return verdict == "fits"
 
 
-def fits(buffers: list[Lifetime], offsets: list[int]) -> bool:
+def fits(buffers: list[LiveRange], offsets: list[int]) -> bool:
     """Whether the plan is right: nothing beyond the capacity, nothing live at one time on the same byte."""
     inside = all(o >= 0 and o + b.size <= CAPACITY for b, o in zip(buffers, offsets, strict=True))
     apart = all(
@@ -118,8 +118,8 @@ def _model(case: str, precision: str, name: str, graph: Graph, seconds: float) -
     period, arena, bound = found.interval * found.map.copies, found.map.arena, found.arena_bound
     none = (
         arena == bound
-        or plan(found.lifetimes, period).smallest
-        or least(found.lifetimes, period, arena, seconds) == arena
+        or plan(found.live_ranges, period).smallest
+        or least(found.live_ranges, period, arena, seconds) == arena
     )
     reason = "" if arena == bound else "  no smaller one exists" if none else "  a smaller one may exist"
     room = "" if target.on_chip(found.map.total, 0) <= target.memory_bytes else "  (more than it has)"
@@ -130,7 +130,7 @@ def _model(case: str, precision: str, name: str, graph: Graph, seconds: float) -
     )
 
 
-def least(buffers: list[Lifetime], period: int, arena: int, seconds: float) -> int:
+def least(buffers: list[LiveRange], period: int, arena: int, seconds: float) -> int:
     """What no arena is smaller than, in bytes, for all that an integer program proves in so many seconds; ``arena``: one that
     does. Of two buffers whose lives meet one lies below the other, by a variable of its own."""
     buffers = [b for b in buffers if b.size]

@@ -15,7 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import compiler
-from compiler.commands import completion, diff, examples, files, listing, options, processors, programs, report
+from compiler.commands import (
+    completion,
+    diff,
+    examples,
+    files,
+    listing,
+    options,
+    printing,
+    processors,
+    programs,
+    report,
+)
 from compiler.commands.guard import Parser, WrongOption, guarded
 from compiler.commands.progress import shown
 from compiler.commands.tables import add_formats, numbers
@@ -73,6 +84,9 @@ def add_commands(commands: Any) -> None:
     options.add_sizes(build, buckets=True)
     options.add_course(build)
     examples.add_options(build, writes=True)
+    written = add("print", printing.run, printing.ABOUT)
+    written.add_argument("model", help=MODEL)
+    printing.add_options(written)
     show = add("report", report.run, "show the cost of a model or a program, operation by operation", json=False)
     report.add_options(show)
     text = add("disassemble", _disassemble, "list the instructions of a program")
@@ -89,7 +103,10 @@ def add_commands(commands: Any) -> None:
     both.set_defaults(run=diff.run, failed=diff.UNUSABLE)
     processors.add_compare(commands)
     listed = add(
-        "targets", processors.run_list, "list the processors that programs can be compiled for, or check one", "target"
+        "targets",
+        processors.run_list,
+        "list the processors that programs can be compiled for; describe, check or compare them",
+        "target",
     )
     processors.add_commands(listed, required=False)
 

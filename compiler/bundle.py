@@ -111,7 +111,7 @@ class Bundle:
                 if len(data) < at + size or not all(type(v) is int for v in key.values()):
                     raise ValueError
                 dims.append({str(k): int(v) for k, v in key.items()})
-                programs.append(Program.from_bytes(bytes(data[at : at + size])))
+                programs.append(Program.from_bytes(memoryview(data)[at : at + size]))
                 at += size
             if at != len(data):
                 raise ValueError

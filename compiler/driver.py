@@ -18,7 +18,7 @@ from compiler.precision import PRECISIONS, Calibration, prepare
 from compiler.precision.feeds import fitting
 from compiler.program import Program
 from compiler.scheduling.build import Plan, Tiled, plans, tiled
-from compiler.scheduling.modulo import OBJECTIVES
+from compiler.scheduling.initiation_interval import OBJECTIVES
 from compiler.shortage import Attempt, Way, floor, hopeless, in_vain, refusal, ways
 from compiler.targets import Target
 from compiler.tiling import external

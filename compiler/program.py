@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from os import PathLike
 from typing import Any
 
 from compiler import reporting, targets
@@ -78,8 +79,12 @@ class Program:
         """The program as a file holds it; ``from_bytes`` reads it back."""
         return self.binary.to_bytes()
 
+    def write(self, path: str | PathLike[str]) -> None:
+        """Put the bytes in a file; those of a large model are never in memory a second time."""
+        self.binary.write(path)
+
     @staticmethod
-    def from_bytes(data: bytes, target: str | Target | None = None) -> Program:
+    def from_bytes(data: bytes | memoryview, target: str | Target | None = None) -> Program:
         """The program in ``data``; ``ModelError`` when it is none."""
         return Program(Binary.from_bytes(data), target)
 

@@ -100,28 +100,30 @@ class Client:
         on_progress: Callable[[int, int], object] | None = None,
         timeout: float = 600.0,
     ) -> Version:
-        """Upload an ONNX file (a path or its bytes) in pieces and wait until it is checked.
+        """Upload an ONNX file (a path or its bytes), or a .zip or .tar of one with its side files, in pieces and wait until it is
+        checked. The files are read piece by piece.
 
         The version that the organisation has already is returned where the bytes are the same. `on_progress` gets bytes
         sent and bytes in all. Raises Refused with `code` model-refused and every problem of the file in `errors`.
         """
-        data = model if isinstance(model, bytes) else Path(model).read_bytes()
         title = filename or ("model.onnx" if isinstance(model, bytes) else Path(model).name)
-        digest = hashlib.sha256(data).hexdigest()
-        announced = {"filename": title, "size": len(data), "sha256": digest, "name": name, "project": project}
-        try:
-            upload = self.post("/uploads", announced)
-        except Refused as refused:
-            if refused.code != "already-here":
-                raise
-            return self.version(refused.errors[0]["version_id"])
-        step = int(upload["chunk_bytes_max"])
-        for offset in range(0, len(data), step):
-            piece = data[offset : offset + step]
-            binary = {"Content-Type": "application/octet-stream"}
-            self.request("PUT", f"/uploads/{upload['id']}/chunks/{offset}", content=piece, headers=binary)
-            if on_progress:
-                on_progress(offset + len(piece), len(data))
+        with io.BytesIO(model) if isinstance(model, bytes) else Path(model).open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            size = file.seek(0, os.SEEK_END)
+            announced = {"filename": title, "size": size, "sha256": digest, "name": name, "project": project}
+            try:
+                upload = self.post("/uploads", announced)
+            except Refused as refused:
+                if refused.code != "already-here":
+                    raise
+                return self.version(refused.errors[0]["version_id"])
+            file.seek(0)
+            for offset in range(0, size, int(upload["chunk_bytes_max"])):
+                piece = file.read(int(upload["chunk_bytes_max"]))
+                binary = {"Content-Type": "application/octet-stream"}
+                self.request("PUT", f"/uploads/{upload['id']}/chunks/{offset}", content=piece, headers=binary)
+                if on_progress:
+                    on_progress(offset + len(piece), size)
         return self._checked(
             self.request("POST", f"/uploads/{upload['id']}/complete", json={"sha256": digest}), timeout
         )

@@ -36,8 +36,8 @@ from tests import workers
 from tests.cast import Cast, assemble, signed_in
 from tests.migrating import migrating_quickly
 
-# How long inputs take to make is a matter of what else the machine does: no test fails for it.
-hypothesis_settings.register_profile("takt", suppress_health_check=[HealthCheck.too_slow])
+# How long inputs or examples take is a matter of what else the machine does: no test fails for it.
+hypothesis_settings.register_profile("takt", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 hypothesis_settings.load_profile("takt")
 
 if TYPE_CHECKING:
@@ -203,8 +203,9 @@ def _samples_checked_once() -> None:
     check, known = child_run, dict[bytes, str]()
     samples = {sha256(path.read_bytes()).digest() for path in (Path(__file__).parents[1] / "samples").glob("*.onnx")}
 
-    def run(module: str, *, files: dict[str, bytes], **options: Any) -> dict[str, Any]:
-        file = sha256(files["model.onnx"]).digest()
+    def run(module: str, *, files: dict[str, bytes | Path], **options: Any) -> dict[str, Any]:
+        model = files["model.onnx"]
+        file = sha256(model.read_bytes() if isinstance(model, Path) else model).digest()
         if file not in samples:
             return check(module, files=files, **options)
         if file not in known:
@@ -212,7 +213,7 @@ def _samples_checked_once() -> None:
         result: dict[str, Any] = json.loads(known[file])
         return result
 
-    checking.child_run = run  # type: ignore[attr-defined]
+    checking.child_run = run  # type: ignore[attr-defined, assignment]
 
 
 @pytest.fixture(scope="module")

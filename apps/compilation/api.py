@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Router, Schema
 from pydantic import Field
@@ -208,6 +208,21 @@ def program_trace(request: HttpRequest, pk: UUID) -> dict[str, Any]:
 def program_disassembly(request: HttpRequest, pk: UUID) -> HttpResponse:
     text = selectors.program_disassembly(org_object_get(request, Program, pk=pk))
     return HttpResponse(text, content_type="text/plain; charset=utf-8")
+
+
+@router.get(
+    "/programs/{uuid:pk}/graph-text",
+    openapi_extra=download_described("text/plain"),
+    summary="The graph in the text form, with its weights",
+)
+def program_graph_text(request: HttpRequest, pk: UUID) -> FileResponse:
+    """Return what the program was compiled from. Raises Http404 if the graph is not stored as text."""
+    program = org_object_get(request, Program, pk=pk)
+    if not selectors.has_graph_text(program):
+        raise Http404
+    name = f"{program.digest[:16]}.takt.txt"
+    file = selectors.program_graph_text(program)
+    return FileResponse(file, as_attachment=True, filename=name, content_type="text/plain; charset=utf-8")
 
 
 @router.post("/programs/{uuid:pk}/compare", auth=BUILD, response={201: CompileOut}, summary="Compile again and compare")

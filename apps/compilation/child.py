@@ -8,11 +8,13 @@ from __future__ import annotations
 import gzip
 import json
 import time
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
 from apps.compilation.calibration import CalibrationError, OtherShape, Wanted, feeds_read
 from apps.registry.child import child_main
+from apps.registry.packages import model_unpack
 
 SEED = 20250711
 
@@ -45,25 +47,30 @@ def _compile(compiler: Any, folder: Path, request: dict[str, Any]) -> dict[str, 
         progress.write(f"{name} {time.time():.6f}\n")
 
     on_stage("read")
-    data = (folder / "model.onnx").read_bytes()
-    constants = _constants(data, request["constants"])
-    graph = compiler.load(data, dims=request["dims"], constants=constants, on_stage=on_stage)
+    model = model_unpack(folder / "model.onnx", bytes_max=request["bytes_max"])
+    constants = _constants(model, request["constants"])
+    graph = compiler.load(model, dims=request["dims"], constants=constants, on_stage=on_stage)
     ranges = None
     if request["precision"] != "float32":
         on_stage("calibrate")
         ranges = compiler.calibrate(graph, _examples(graph, folder, request), request["precision"])
         _write(folder / "ranges.json.gz", ranges.to_json())
-    program = compiler.compile(
-        graph, target=_target(request), precision=request["precision"], calibration=ranges, on_stage=on_stage
+    target = _target(request)
+    compiled = compiler.compile(
+        graph, target=target, precision=request["precision"], calibration=ranges, on_stage=on_stage
     )
-    binary: bytes = program.to_bytes()
+    compiled.write(folder / "program.bin")
+    del compiled  # from here on the file is the program: a large one is in memory once
     on_stage("verify")
+    with (folder / "program.bin").open("rb") as file:
+        binary = memoryview(mmap(file.fileno(), 0, access=ACCESS_READ))
+    program = compiler.Program.from_bytes(binary, target)
     values = verify(graph, program, binary)
     report = compiler.report(program)
-    (folder / "program.bin").write_bytes(binary)
     _write(folder / "report.json.gz", json.dumps(report, separators=(",", ":")))
     _write(folder / "trace.json.gz", json.dumps(compiler.chrome_trace(program), separators=(",", ":")))
     _write(folder / "program.asm.gz", compiler.disassemble(binary))
+    _graph_write(folder / "graph.takt.txt.gz", graph)
     return facts(program, report, len(binary), values)
 
 
@@ -86,13 +93,13 @@ def _examples(graph: Any, folder: Path, request: dict[str, Any]) -> list[dict[st
         raise
 
 
-def _constants(data: bytes, stated: dict[str, Any]) -> dict[str, Any]:
+def _constants(model: Path, stated: dict[str, Any]) -> dict[str, Any]:
     if not stated:
         return {}
     import numpy as np
     import onnx
 
-    graph = onnx.load_model_from_string(data).graph
+    graph = onnx.load(model, load_external_data=False).graph
     kinds = {value.name: value.type.tensor_type.elem_type for value in graph.input}
     return {
         name: np.array(value, dtype=onnx.helper.tensor_dtype_to_np_dtype(kinds[name]) if name in kinds else None)
@@ -100,7 +107,7 @@ def _constants(data: bytes, stated: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def verify(graph: Any, program: Any, binary: bytes) -> dict[str, Any]:
+def verify(graph: Any, program: Any, binary: bytes | memoryview) -> dict[str, Any]:
     """Execute the binary once, and compare its counters with the compiler's counts. Raises Mismatch.
 
     Return the program's `inputs` and `outputs`, and the counters as `executed` (empty if the counts are exact).
@@ -167,6 +174,18 @@ def facts(program: Any, report: dict[str, Any], size: int, values: dict[str, Any
 def _write(path: Path, text: str) -> None:
     # Without a timestamp, equal texts give equal files.
     path.write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
+def _graph_write(path: Path, graph: Any) -> None:
+    from compiler.ir.text import file_text
+    from compiler.ir.written import FILE_BYTES
+
+    size = 0
+    with path.open("wb") as file, gzip.GzipFile("", "wb", compresslevel=1, fileobj=file, mtime=0) as packed:
+        for part in file_text(graph):  # weights hardly shrink, whatever the level
+            size += packed.write(part.encode())
+    if size > FILE_BYTES:  # nobody could read it back
+        path.unlink()
 
 
 if __name__ == "__main__":

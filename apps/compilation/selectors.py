@@ -29,6 +29,7 @@ PRICERS: list[Callable[[Program, datetime], dict[str, Any] | None]] = []
 
 BINARY, REPORT, TRACE, ASSEMBLY = "program.bin", "report.json.gz", "trace.json.gz", "program.asm.gz"
 RANGES = "ranges.json.gz"
+GRAPH = "graph.takt.txt.gz"
 STORED = {field.name for field in fields(Storage)}
 
 
@@ -130,6 +131,22 @@ def program_ranges(program: Program) -> str:
     The ranges replace the example inputs when the program is compiled again.
     """
     return gzip.decompress(_stored(_sibling(program, RANGES))).decode()
+
+
+def has_graph_text(program: Program) -> bool:
+    """Return whether the program's graph is stored as text.
+
+    Programs from before there was a text, and graphs too large to be read back, have none.
+    """
+    return default_storage.exists(_sibling(program, GRAPH))
+
+
+def program_graph_text(program: Program) -> gzip.GzipFile:
+    """Return the open file of the graph in the text form, with its weights. Raises FileNotFoundError if there is none.
+
+    The compiler makes the same program from it.
+    """
+    return gzip.open(default_storage.open(_sibling(program, GRAPH), "rb"))
 
 
 def calibration_bytes(job: CompileJob) -> bytes:

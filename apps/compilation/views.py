@@ -205,7 +205,8 @@ def processor_list(request: HttpRequest) -> HttpResponse:
             refusal = problem
         else:
             return redirect("compilation:processor_detail", pk=row.pk)
-    context = {"processors": selectors.processors_own(organisation), "refusal": refusal}
+    faults = [fault["message"] for fault in refusal.errors] if refusal else []
+    context = {"processors": selectors.processors_own(organisation), "refusal": refusal, "faults": faults}
     return render(request, "compilation/processor_list.html", context, status=refusal.status if refusal else 200)
 
 

@@ -298,12 +298,8 @@ def data_set_response(data_set: DataSet) -> FileResponse:
 
 def file_response(version: ModelVersion) -> FileResponse:
     """Return the stored model file as a download."""
-    from io import BytesIO
-
-    data = selectors.modelversion_bytes(version)
-    return FileResponse(
-        BytesIO(data), as_attachment=True, filename=version.filename, content_type="application/octet-stream"
-    )
+    file = selectors.modelversion_open(version)
+    return FileResponse(file, as_attachment=True, filename=version.filename, content_type="application/octet-stream")
 
 
 class DataSetOut(Schema):

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -122,14 +122,19 @@ class Child:
 
 
 @contextmanager
-def child_start(module: str, *, request: dict[str, Any], files: dict[str, bytes], limits: Limits) -> Iterator[Child]:
-    """Start `python -m module <folder>` with `request` and `files` in the folder. The child is terminated when the
-    context ends.
+def child_start(
+    module: str, *, request: dict[str, Any], files: Mapping[str, bytes | Path], limits: Limits
+) -> Iterator[Child]:
+    """Start `python -m module <folder>` with `request` and `files` in the folder. A file given as a path must be in the temporary
+    folder of the system; it is linked, not copied. The child is terminated when the context ends.
     """
     with tempfile.TemporaryDirectory(prefix=PREFIX) as name:
         folder = Path(name)
         for filename, data in files.items():
-            (folder / filename).write_bytes(data)
+            if isinstance(data, Path):
+                (folder / filename).hardlink_to(data)
+            else:
+                (folder / filename).write_bytes(data)
         (folder / "request.json").write_text(json.dumps({**request, "limits": asdict(limits)}))
         with (folder / "stderr").open("wb") as stderr:
             process = subprocess.Popen(
@@ -150,13 +155,25 @@ def child_start(module: str, *, request: dict[str, Any], files: dict[str, bytes]
 
 
 def child_run(
-    module: str, *, request: dict[str, Any], files: dict[str, bytes], limits: Limits, beat: Callable[[], None]
+    module: str,
+    *,
+    request: dict[str, Any],
+    files: Mapping[str, bytes | Path],
+    limits: Limits,
+    beat: Callable[[], None],
 ) -> dict[str, Any]:
     """Start a child and wait for its answer, calling `beat` every few seconds. Raises ChildFailed if there is no
     answer.
     """
     with child_start(module, request=request, files=files, limits=limits) as child:
         return child.wait(beat)
+
+
+@contextmanager
+def work_file() -> Iterator[Path]:
+    """Give a path in a temporary folder of its own, where a large file can be put together and handed to a child."""
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as name:
+        yield Path(name) / "file"
 
 
 def folders_sweep() -> int:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
+from django.core.files.base import File
 from django.core.files.storage import default_storage
 from django.db.models import Max, Prefetch, QuerySet
 
@@ -114,13 +116,24 @@ def report_of_digest(sha256: str) -> dict[str, Any] | None:
     return {**found, "name": found["model__name"]} if found else None
 
 
-def modelversion_bytes(version: ModelVersion) -> bytes:
-    """Return the bytes of the version's file. Raises FileNotFoundError if the file was deleted."""
+def modelversion_open(version: ModelVersion) -> File[bytes]:
+    """Open the version's file. Raises FileNotFoundError if the file was deleted."""
     if version.deleted_at is not None:
         raise FileNotFoundError(f"The file of {version} was deleted.")
-    with default_storage.open(version.storage_key, "rb") as stored:
+    return default_storage.open(version.storage_key, "rb")
+
+
+def modelversion_bytes(version: ModelVersion) -> bytes:
+    """Return the bytes of the version's file. Raises FileNotFoundError if the file was deleted."""
+    with modelversion_open(version) as stored:
         data: bytes = stored.read()
     return data
+
+
+def modelversion_save(version: ModelVersion, path: Path) -> None:
+    """Write the version's file to a path, piece by piece. Raises FileNotFoundError if the file was deleted."""
+    with modelversion_open(version) as stored, path.open("wb") as file:
+        shutil.copyfileobj(stored, file, 2**20)
 
 
 def evaluation_of(version: ModelVersion) -> Evaluation | None:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from tempfile import TemporaryFile
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.contrib import messages
+from django.core.files.base import File
+from django.core.files.uploadedfile import UploadedFile
 from django.http import FileResponse, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -22,6 +28,7 @@ from apps.registry.api import file_response
 from apps.registry.forms import UploadForm
 from apps.registry.inspection.compilable import supported_operators
 from apps.registry.models import Model, ModelVersion, Upload
+from apps.registry.packages import package_write
 from apps.registry.rates import uploads_take
 
 VERSION_PAGE = "compilation:version_detail"
@@ -106,7 +113,7 @@ def _upload_page(request: HttpRequest, form: UploadForm, refusal: Problem | None
 def _whole_file_take(request: HttpRequest, organisation: Organisation, form: UploadForm) -> HttpResponse:
     uploads_take(request)
     actor, now = principal_get(request).user, timezone.now()
-    file = form.cleaned_data["file"]
+    file = _file_of(form.cleaned_data["file"])
     upload = services.upload_open(
         organisation=organisation,
         actor=actor,
@@ -122,6 +129,19 @@ def _whole_file_take(request: HttpRequest, organisation: Organisation, form: Upl
         offset += len(piece)
     services.upload_complete(organisation=organisation, upload_id=upload.pk, now=now)
     return redirect("registry:upload_detail", pk=upload.pk)
+
+
+def _file_of(files: Sequence[UploadedFile[Any]]) -> File[bytes]:
+    """Return the only file, or a temporary archive of all files."""
+    if len(files) == 1:
+        return files[0]
+    archive = TemporaryFile()  # noqa: SIM115 - it is deleted when it is closed, with the last reference
+    package_write([(file.name or "", file.size or 0, file) for file in files], archive)
+    archive.seek(0)
+    named = next(
+        (PurePosixPath(file.name or "").stem for file in files if (file.name or "").endswith(".onnx")), "model"
+    )
+    return File(archive, f"{named}.tar")
 
 
 @require_POST

@@ -29,7 +29,7 @@ def overlapping(node: Compute) -> bool:
 
 def _moved(operand: Operand, loops: Iterable[int]) -> set[int]:
     """Coordinates that some of the loops move."""
-    return {j for i in loops for j in operand.access.moved_by(i)}
+    return {j for i in loops for j in operand.access.dims(i)}
 
 
 def inside_share(operand: Operand, graph: Graph, loops: tuple[int, ...]) -> Fraction:
@@ -118,7 +118,7 @@ def read_operands(node: Compute) -> list[Operand]:
 
 def mixed_loops(operand: Operand, loops: int) -> tuple[bool, ...]:
     """For each of ``loops`` loops whether it moves several coordinates (a diagonal reads less than its box)."""
-    return tuple(len(operand.access.moved_by(i)) > 1 for i in range(loops))
+    return tuple(len(operand.access.dims(i)) > 1 for i in range(loops))
 
 
 def unmixed(operand: Operand) -> bool:

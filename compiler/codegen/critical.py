@@ -62,7 +62,7 @@ def _earliest(plan: Plan, start: dict[int, int], held: dict[int, int]) -> tuple[
     Tiles are gone through as they begin, loads as they arrive: behind all that they wait for. (Only who overwrites what a
     load reads may come before the load's arrival; he waits for the tile that made it, too.)
     """
-    tiles, data, holds = plan.tiles, plan.needs.data, plan.needs.holds
+    tiles, data, holds = plan.tiles, plan.needs.data, plan.needs.anti_dependences
     earliest, reached, cause = [ABSENT] * len(tiles), [0] * len(tiles), [-1] * len(tiles)
     before: dict[tuple[str, int], tuple[int, int]] = {}  # by unit its last tile, and when it could leave
     used: dict[tuple[int, int], tuple[int, int]] = {}  # by plane and slot likewise the last product

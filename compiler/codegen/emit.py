@@ -14,7 +14,7 @@ from compiler.isa.machine import UNIT_CLASSES
 from compiler.isa.stream import Gather, GatherAxis, Stream
 from compiler.isa.table import TABLE
 from compiler.tiling import external
-from compiler.tiling.space import relocated
+from compiler.tiling.space import relocated, written
 
 if TYPE_CHECKING:
     from compiler.scheduling.build import Plan
@@ -56,7 +56,7 @@ def emit(plan: Plan, notes: dict[str, object]) -> Binary:
         exact=plan.exact and not plan.graph.lengths,
         reason=plan.reason or _open_sizes(plan),
         notes=json.dumps(notes, sort_keys=True, separators=(",", ":")),
-        external=external.image(plan.space),
+        external=external.image(plan.space, plan.graph.constants.values()),
     )
 
 
@@ -102,16 +102,10 @@ def _streams(plan: Plan, used: Array) -> tuple[list[Stream], dict[int, int]]:
     return table, renamed
 
 
-def _image(plan: Plan) -> bytes:
-    """The constants region; put together from the buffers themselves, since a copy is as large as the model."""
-    parts: list[bytes | memoryview] = []
-    at = 0
-    kept = [b for b in plan.space.buffers.values() if b.kind == "constant" and b.data is not None and b.data.nbytes]
-    for b in sorted(kept, key=lambda b: plan.address[b.number]):
-        assert b.data is not None
-        parts += (bytes(plan.address[b.number] - at), b.data.reshape(-1).view(np.uint8).data)
-        at = plan.address[b.number] + b.data.nbytes
-    return b"".join((*parts, bytes(plan.map.constants - at)))
+def _image(plan: Plan) -> bytes | memoryview:
+    """The constants region."""
+    kept = [b for b in plan.space.buffers.values() if b.kind == "constant" and b.data is not None and b.size]
+    return written([(plan.address[b.number], b) for b in kept], plan.map.constants, plan.graph.constants.values())
 
 
 def _states(plan: Plan) -> tuple[StateSlot, ...]:

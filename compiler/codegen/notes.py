@@ -43,7 +43,7 @@ def _row(name: str, node: Node | None) -> dict[str, Any]:
 
 def _buffers(plan: Plan) -> list[list[Any]]:
     """[name, kind, address, bytes, first cycle, last cycle] of every buffer, by address."""
-    lives = {life.name: (life.start, life.end) for life in plan.lifetimes}
+    lives = {life.name: (life.start, life.end) for life in plan.live_ranges}
     rows = []
     for b in plan.space.buffers.values():
         if b.size and b.kind != "external" and (b.kind != "arena" or b.name in lives):

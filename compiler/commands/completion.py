@@ -10,7 +10,7 @@ from typing import Any
 
 from compiler import targets
 from compiler.precision import PRECISIONS
-from compiler.scheduling.modulo import OBJECTIVES
+from compiler.scheduling.initiation_interval import OBJECTIVES
 
 SHELLS = ("bash", "zsh", "fish")
 ABOUT = (

@@ -23,7 +23,7 @@ from compiler.ir.graph import Graph
 from compiler.precision import PRECISIONS
 from compiler.precision.artefact import OtherRanges
 from compiler.program import Program
-from compiler.scheduling.modulo import OBJECTIVES
+from compiler.scheduling.initiation_interval import OBJECTIVES
 from compiler.targets import Target
 
 DESCRIBED = "the name or file of the processor for which the program was compiled, where it is not found by itself"

@@ -1,4 +1,4 @@
-"""The commands about processors: list them, check a file against measurements, compare a model on several."""
+"""The commands about processors: list them, begin a file, check it against measurements, compare a model on several."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from compiler import probing, targets
 from compiler.commands import examples, files, listing
+from compiler.commands.guard import WrongOption
 from compiler.commands.options import add_course, add_sizes, loaded, processor, sizes
 from compiler.commands.progress import shown
 from compiler.commands.tables import add_formats, comma_separated, markdown, numbers
@@ -24,15 +25,20 @@ RIGHT, OFF, UNUSABLE = 0, 1, 2
 
 
 def add_commands(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    """Add list, check and compare below a command of a parser; without ``required`` the bare command lists."""
+    """Add list, new, check and compare below a command of a parser; without ``required`` the bare command lists."""
     parser.set_defaults(run=run_list)
     commands = parser.add_subparsers(required=required, metavar="command")
     rows = commands.add_parser("list", help="the processors that ship with the compiler")
     rows.set_defaults(run=run_list)
+    new = commands.add_parser("new", help="write a commented file of a processor, to be changed into your own")
+    new.add_argument("file", help="the file to write, such as chip.toml; its name becomes that of the processor")
+    new.set_defaults(run=run_new)
     check = commands.add_parser(
         "check",
-        help="validate a processor's file and compare it with measurements",
-        description="Reads a processor's file, and with --trace compares the cycles that it predicts with measured ones, "
+        help="validate a processor's file, warn of costly figures, and compare it with measurements",
+        description="Reads a processor's file and says all that is wrong with it. Alone it compiles common layers for the "
+        "processor and warns of figures that make them much slower than need be. With --trace it compares the cycles that it "
+        "predicts with measured ones, "
         "instruction by instruction. Exit status 1 when one is off, 2 when the two cannot be compared.",
     )
     check.add_argument("target", help="the processor's file, or the name of a shipped one")
@@ -42,7 +48,7 @@ def add_commands(parser: argparse.ArgumentParser, *, required: bool) -> None:
     )
     check.set_defaults(run=run_check, failed=UNUSABLE)
     add_compare(commands)
-    for command in (rows, check):
+    for command in (rows, new, check):
         add_formats(command, "json")
 
 
@@ -65,31 +71,72 @@ def run_list(options: argparse.Namespace) -> int:
     return _print(options, rows, lines)
 
 
+def run_new(options: argparse.Namespace) -> int:
+    """Write the template under the name of the file. ``WrongOption`` for a file that is there, and a name it cannot have."""
+    path = Path(options.file)
+    if not targets.NAME.fullmatch(path.stem) or path.suffix != ".toml":
+        raise WrongOption(f"{path}: name the file like the processor, letters, digits and hyphens, such as chip.toml")
+    if path.stem in targets.names():
+        raise WrongOption(f"{path}: {path.stem} is the name of a shipped processor; give yours another name")
+    if path.exists():
+        raise WrongOption(f"{path}: it is there already; name another file")
+    files.write(path, targets.template(path.stem).encode(), "target new")
+    lines = [f"wrote {path}; change its figures, then: takt target check {path}"]
+    return _print(options, {"file": str(path)}, lines)
+
+
 def run_check(options: argparse.Namespace) -> int:
-    """0: the file is sound and nothing measured contradicts it; 1: an instruction is off."""
-    try:
-        target = targets.resolve(options.target)
-    except ModelError as error:
-        raise ModelError(error.told()) from None  # without a hint at --target, which this command does not take
+    """0: the file is sound and nothing measured contradicts it; 1: an instruction is off; 2: it cannot be checked."""
+    target = _sound(options)
     programs = probing.micro_programs(target)
     data: dict[str, Any] = listing.target(target) | {"figures": len(target.figures), "programs": len(programs)}
     lines = summary(target, len(programs))
     if options.emit_programs is not None:
         _emit(options.emit_programs, programs)
         lines.append(f"wrote {len(programs)} programs and trace.csv to {options.emit_programs}")
-    if options.trace is None:
-        return _print(options, data, lines)
-    what = "the trace.csv that --emit-programs writes, filled in"
+    if options.trace is not None:
+        return _compare_trace(options, target, programs, data, lines)
+    data["warnings"] = probing.advice(target) if options.emit_programs is None else []
+    return _print(options, data, lines + [f"warning: {text}" for text in data["warnings"]])
+
+
+def _sound(options: argparse.Namespace) -> Target:
+    """The processor; ``ModelError`` after its faults are printed, where there are several."""
+    try:
+        return targets.resolve(options.target)
+    except ModelError as error:
+        faults = [fault.message for fault in error.problems]
+        if faults:
+            _print(options, {"faults": faults}, faults)
+        raise ModelError(error.message) from None  # without a hint at --target, which this command does not take
+
+
+def _compare_trace(
+    options: argparse.Namespace,
+    target: Target,
+    programs: list[probing.MicroProgram],
+    data: dict[str, Any],
+    lines: list[str],
+) -> int:
+    what = "the trace.csv that --emit-programs writes"
     files.read(options.trace, "--trace", what)
     verdicts = probing.check(target, programs, probing.read_trace(options.trace))
-    off = [v for v in verdicts if not v.ok]
-    for verdict in verdicts:
-        lines += words(verdict)
     measured, rows = (sum(getattr(v, field) for v in verdicts) for field in ("measured", "rows"))
-    result = f"off: {', '.join(v.instruction for v in off)}" if off else "nothing is off"
-    lines.append(f"{measured} of {rows} rows measured; {result}")
+    if not measured:
+        raise ModelError(
+            f"--trace {options.trace}: nothing was measured, as no row has cycles; fill in that column of {what}"
+        )
+    off = [v.instruction for v in verdicts if not v.ok]
+    found = [line for verdict in verdicts for line in words(verdict)]
+    lines = [*lines, *found, f"{measured} of {rows} rows measured; {_result(verdicts, off)}"]
     _print(options, data | {"verdicts": [v.to_json() for v in verdicts], "ok": not off}, lines)
     return OFF if off else RIGHT
+
+
+def _result(verdicts: list[probing.Verdict], off: list[str]) -> str:
+    silent = [v.instruction for v in verdicts if not v.measured]
+    left = f"; not measured: {', '.join(silent)}" if silent else ""
+    return (f"off: {', '.join(off)}" if off else "nothing is off") + left
 
 
 def summary(target: Target, programs: int) -> list[str]:

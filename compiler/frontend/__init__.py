@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from compiler.frontend.expansion import Expansion
 from compiler.frontend.limits import DEFAULT, Limits
 from compiler.frontend.lower import Lowering, too_many
 from compiler.frontend.operators import RULES
-from compiler.frontend.reader import Source, opsets, read_model
+from compiler.frontend.reader import Source, folder_of, opsets, read_model
 from compiler.frontend.states import Pair, pair_problems, with_states
 from compiler.frontend.tensors import ELEMENT_TYPES, element_type
 from compiler.ir.builder import Builder
@@ -66,20 +67,23 @@ def load(
     proto, digest = read_model(model, limits)
     given, known = dict(dims or {}), dict(constants or {})
     if context is None:
-        return _lowered(proto, digest, given, known, limits, states, bounds or {})
+        return _lowered(proto, digest, folder_of(model), given, known, limits, states, bounds or {})
     return with_context(
         _inputs(proto),
         _dims,
         given,
         context,
         caches,
-        lambda sizes, more: _lowered(proto, digest, sizes, {**known, **more}, limits, states, bounds or {}),
+        lambda sizes, more: _lowered(
+            proto, digest, folder_of(model), sizes, {**known, **more}, limits, states, bounds or {}
+        ),
     )
 
 
 def _lowered(
     proto: ModelProto,
     digest: str,
+    folder: Path | None,
     dims: Mapping[str, int],
     constants: Mapping[str, Array],
     limits: Limits,
@@ -89,13 +93,18 @@ def _lowered(
     """The graph for one choice of dimensions."""
     if len(proto.graph.node) > limits.model_nodes:
         raise ModelError(f"The model has {len(proto.graph.node)} operations; the limit is {limits.model_nodes}.")
-    builder = Builder(proto.graph.name[:200] or "model", max_bytes=limits.tensor_bytes, max_nodes=limits.graph_nodes)
+    builder = Builder(
+        proto.graph.name[:200] or "model",
+        max_bytes=limits.tensor_bytes,
+        max_nodes=limits.graph_nodes,
+        max_stored=limits.constant_bytes,
+    )
     lowering = Lowering(builder, opsets(proto), proto.functions, limits)
     if Expansion(lowering.functions, limits).count(proto.graph.node) > limits.graph_nodes:
         raise too_many(limits)
     lowering.problems += lowering.unsupported(proto.graph)
     lowering.problems += pair_problems(states, [v.name for v in _inputs(proto)], [v.name for v in proto.graph.output])
-    lowering.bounds = dict(bounds)
+    lowering.bounds, lowering.folder = dict(bounds), folder
     scope: dict[str, str | None] = {}
     _bind_inputs(proto, dims, constants, lowering, scope)
     _stop(lowering)

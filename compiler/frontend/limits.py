@@ -9,9 +9,9 @@ from dataclasses import dataclass
 class Limits:
     """Bounds of one load; all are far above what the processors offered can hold."""
 
-    file_bytes: int = (1 << 31) - 1  # protobuf's own limit
+    file_bytes: int = (1 << 31) - 1  # protobuf's own limit; side files come on top
     tensor_bytes: int = 1 << 31
-    constant_bytes: int = 1 << 32
+    constant_bytes: int = 1 << 34  # of all constants, those in side files too
     model_nodes: int = 60_000  # operations in the file
     graph_nodes: int = 60_000  # operations with functions and loops put in, and primitives after lowering
     depth: int = 24  # functions and subgraphs inside each other

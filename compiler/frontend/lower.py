@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
 
 from compiler.errors import ModelError
-from compiler.frontend import bounded
+from compiler.frontend import bounded, stored
 from compiler.frontend.limits import DEFAULT, Limits
 from compiler.frontend.op import Op, Rule, tupled
 from compiler.frontend.operators import MICROSOFT, OTHERS, RULES
@@ -47,6 +48,7 @@ class Lowering:
         self.functions = {(_domain(f.domain), f.name): f for f in functions}
         self.problems: list[ModelError] = []
         self.names: dict[str, str] = {}  # value -> what the model calls it
+        self.folder: Path | None = None  # where the model's side files are
         self.bounds: dict[str, int] = {}  # loop -> most trips, as stated by whoever compiles
         self.loops: set[str] = set()  # loops that have been met
         self.withheld: dict[str, ModelError] = {}  # outputs that no rule gives: a problem for whoever reads them
@@ -129,7 +131,7 @@ class Lowering:
             if tensor.name not in scope:
                 self._collect(
                     lambda tensor=tensor: scope.__setitem__(
-                        tensor.name, self.b.constant(tensor_array(tensor, self.limits))
+                        tensor.name, self.b.constant(tensor_array(tensor, self.limits, self.folder))
                     )
                 )
                 scope.setdefault(tensor.name, None)
@@ -254,7 +256,8 @@ class Lowering:
                 outputs=max((i + 1 for i, o in enumerate(node.output) if o), default=0),
                 body=lambda graph, given: self.subgraph(graph, given, scope),
             )
-            results = bounded.apply(op, rule) if bounded.needs_care(op) else tupled(rule(op))
+            op, restore = stored.computing(op) if node.domain in _DOMAINS else (op, tupled)
+            results = restore(bounded.apply(op, rule) if bounded.needs_care(op) else rule(op))
             unread = [n for n in op.attributes.unread() if node.domain not in _DOMAINS and n not in _HARMLESS]
             op.need(not unread, f"its attribute {', '.join(map(repr, unread))[:200]} is not known here. Leave it out.")
         for i, output in enumerate(node.output):

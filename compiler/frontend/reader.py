@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
@@ -13,6 +12,7 @@ from google.protobuf.message import DecodeError, Message  # type: ignore[import-
 from onnx import FunctionProto, ModelProto
 
 from compiler.errors import ModelError
+from compiler.frontend import external
 from compiler.frontend.limits import DEFAULT, Limits
 
 _COMPILED = (b"TAKTBIN\n", b"TAKTBUN\n")  # how programs and bundles begin
@@ -21,10 +21,10 @@ Source = str | Path | bytes | ModelProto
 
 
 def read_model(source: Source, limits: Limits = DEFAULT) -> tuple[ModelProto, str]:
-    """The parsed model and the SHA-256 of its bytes. ``ModelError`` for what is not an ONNX model."""
+    """The parsed model and the SHA-256 of its bytes and of its side files. ``ModelError`` for what is not an ONNX model."""
     if isinstance(source, ModelProto):
         data = source.SerializeToString(deterministic=True)
-        return _checked(source), hashlib.sha256(data).hexdigest()
+        return _checked(source), external.digest(data, source, None)
     if not isinstance(source, str | PathLike | bytes):
         raise ModelError(f"A model is given as a path, as bytes or as a ModelProto, not as {type(source).__name__}.")
     data = source if isinstance(source, bytes) else _file(Path(source), limits)
@@ -41,7 +41,12 @@ def read_model(source: Source, limits: Limits = DEFAULT) -> tuple[ModelProto, st
         raise ModelError(_not_a_model(data)) from error
     if not model.HasField("graph") and _looks_like_text(data):
         raise ModelError(_not_a_model(data))
-    return _checked(model), hashlib.sha256(data).hexdigest()
+    return _checked(model), external.digest(data, model, folder_of(source))
+
+
+def folder_of(source: Source) -> Path | None:
+    """Where the side files of a model are: beside it, if it is given as a path."""
+    return Path(source).parent if isinstance(source, str | PathLike) else None
 
 
 def _file(path: Path, limits: Limits) -> bytes:

@@ -28,6 +28,7 @@ from compiler.ir.graph import (
     reads_of,
 )
 from compiler.ir.interpreter import InterpreterFault, evaluate_node
+from compiler.ir.mapped import release
 from compiler.ir.terms import Term, arg, expression
 from compiler.ir.types import DType, TensorType
 
@@ -53,7 +54,9 @@ class Dequantised:
 class Builder:
     """A graph in the making. Methods return the name of the value they define."""
 
-    def __init__(self, name: str, *, max_bytes: int = 1 << 31, max_nodes: int = 200_000) -> None:
+    def __init__(
+        self, name: str, *, max_bytes: int = 1 << 31, max_nodes: int = 200_000, max_stored: int = 1 << 34
+    ) -> None:
         self.name = name
         self.inputs: list[str] = []
         self.types: dict[str, TensorType] = {}
@@ -63,7 +66,7 @@ class Builder:
         self.guard: Guard | None = None  # of every node that is added
         self.guards: dict[str, Guard] = {}  # values that a guarded node defines
         self.dequantised: dict[str, Dequantised] = {}  # float values of which the codes are known
-        self._max_bytes, self._max_nodes = max_bytes, max_nodes
+        self._max_bytes, self._max_nodes, self._max_stored = max_bytes, max_nodes, max_stored
         self.lengths: dict[
             str, tuple[int, str]
         ] = {}  # value -> axis whose size the data decides, and the value saying it
@@ -89,16 +92,17 @@ class Builder:
 
     def constant(self, array: Array) -> str:
         """A constant; equal constants are one value."""
-        array = np.array(array, order="C")
+        array = np.array(array, order="C") if array.flags.writeable else np.asarray(array, order="C")
         array.flags.writeable = False
         kind = TensorType(DType.of(array.dtype), array.shape)
-        key = (kind.dtype, kind.shape, hashlib.sha256(array.tobytes()).digest())
+        key = (kind.dtype, kind.shape, hashlib.sha256(array.reshape(-1).view(np.uint8).data).digest())
+        release(array)
         if key not in self._literals:
             self._check(kind)
             self._stored += kind.bytes
-            if self._stored > 2 * self._max_bytes:
+            if self._stored > self._max_stored:
                 raise ModelError(
-                    f"The model's constants take more than {2 * self._max_bytes} bytes. Choose smaller dimensions."
+                    f"The model's constants take more than {self._max_stored} bytes. Choose smaller dimensions."
                 )
             self._literals[key] = self._define(kind)
             self.constants[self._literals[key]] = array

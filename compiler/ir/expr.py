@@ -7,14 +7,16 @@ table, shared with the instruction set).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from compiler.ir.types import DType
 from compiler.numerics.scalar import SCALAR
 
 # Steps that cost no arithmetic: a read of an operand, a literal, the coordinate of a loop.
 FREE = frozenset({"arg", "const", "index"})
+REDUCED = -1  # the operand of a ``post`` expression that is what was reduced
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,34 @@ class Expr:
     @property
     def is_identity(self) -> bool:
         return len(self.steps) == 1 and self.steps[0].op == "arg"
+
+    @property
+    def ops(self) -> list[str]:
+        return [step.op for step in self.steps]
+
+    @cached_property
+    def reads(self) -> dict[int, DType]:
+        """Positions of the operands that it reads, and the type of each; ``REDUCED`` is none of them."""
+        found = {s.imm: s.dtype for s in self.steps if s.op == "arg" and isinstance(s.imm, int) and s.imm != REDUCED}
+        return dict(sorted(found.items()))
+
+    @cached_property
+    def indices(self) -> frozenset[int]:
+        """Loops whose coordinate it asks for."""
+        return frozenset(int(s.imm) for s in self.steps if s.op == "index" and s.imm is not None)
+
+    def times(self, position: int) -> int:
+        """Steps that read an operand, or ``REDUCED``."""
+        return sum(step.op == "arg" and step.imm == position for step in self.steps)
+
+    def renumbered(self, places: Mapping[int, int]) -> Expr:
+        """With operands at other positions; those without a new one keep theirs."""
+        return Expr(tuple(_moved(step, places) for step in self.steps))
+
+
+def _moved(step: Step, places: Mapping[int, int]) -> Step:
+    known = step.op == "arg" and isinstance(step.imm, int) and step.imm in places
+    return replace(step, imm=places[int(step.imm or 0)]) if known else step
 
 
 def identity(dtype: DType, position: int = 0) -> Expr:

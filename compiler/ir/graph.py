@@ -21,7 +21,7 @@ from compiler.ir.expr import Expr
 from compiler.ir.types import DType, TensorType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,23 @@ class Operand:
     value: str
     access: Access
     fill: int | float | None = None
+
+    @staticmethod
+    def whole(value: str, rank: int, loops: int | None = None) -> Operand:
+        """Element by element: dimension j along loop j (of ``loops``, where there are more)."""
+        return Operand(value, Access.identity(rank, loops))
+
+    def read_by(self, access: Access) -> Operand:
+        """The same value and fill, read otherwise."""
+        return replace(self, access=access)
+
+    def through(self, access: Access, loops: int) -> Operand:
+        """What a map reads so, as a reader that reads the map by ``access`` over ``loops`` loops does."""
+        return replace(self, access=self.access.compose(access, loops))
+
+    def keep(self, loops: Iterable[int | None]) -> Operand:
+        """Over these loops alone (``Access.keep``)."""
+        return replace(self, access=self.access.keep(loops))
 
 
 @dataclass(frozen=True)
@@ -96,8 +113,40 @@ class Compute(Node):
     post: Expr | None = None
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """The output's."""
+        return self.loops[: self.parallel]
+
+    @property
+    def inner(self) -> range:
+        """The reduction loops."""
+        return range(self.parallel, len(self.loops))
+
+    @property
     def points(self) -> int:
         return prod(self.loops[: self.parallel])
+
+    @property
+    def is_map(self) -> bool:
+        """One expression for every point, nothing reduced."""
+        return self.reducer is None and self.post is None
+
+    @property
+    def indices(self) -> frozenset[int]:
+        """Loops whose coordinate its expressions ask for."""
+        return self.expr.indices | (self.post.indices if self.post else frozenset())
+
+    def reading(self, positions: Iterable[int]) -> Compute:
+        """With these of its operands alone, which must be all that its expressions read."""
+        used = list(positions)
+        places = {old: new for new, old in enumerate(used)}
+        post = self.post and self.post.renumbered(places)
+        operands = tuple(self.operands[i] for i in used)
+        return replace(self, operands=operands, expr=self.expr.renumbered(places), post=post)
+
+    def pruned(self, keep: int = 0) -> Compute:
+        """Without operands that no step reads (but for the first ``keep``)."""
+        return self.reading(sorted({*range(keep), *self.expr.reads, *(self.post.reads if self.post else ())}))
 
     @property
     def reduction(self) -> int:
@@ -238,6 +287,11 @@ class Graph:
 
     __hash__ = None  # type: ignore[assignment]  # a graph holds arrays
 
+    @property
+    def kept(self) -> frozenset[str]:
+        """Values that are needed when the program ends, as they are: outputs and next values of variables."""
+        return frozenset((*self.outputs, *(s.update for s in self.states)))
+
     def with_nodes(self, nodes: tuple[Node, ...], **changes: Any) -> Graph:
         return replace(self, nodes=nodes, **changes)
 
@@ -269,6 +323,11 @@ def reads_of(node: Node) -> tuple[str, ...]:
     if isinstance(node, Merge):
         return (*(v for _, v in node.parts), *(g.value for g, _ in node.parts if g), *guard)
     return (*(o.value for o in operands_of(node)), *guard)
+
+
+def sources_of(*nodes: Node) -> tuple[str, ...]:
+    """The model's operations that nodes come from, each once, in order."""
+    return tuple(dict.fromkeys(name for node in nodes for name in node.source))
 
 
 def output_dtype(node: Compute) -> DType:

@@ -148,7 +148,8 @@ def read(operand: Operand, values: Values, ranges: Ranges, *, broadcast: bool = 
         sum(row[i] * s for row, s in zip(access.matrix, array.strides, strict=True)) if used[i] else 0
         for i in range(len(ranges))
     )
-    return as_strided(base, shape, strides, writeable=False)
+    bits = base.view(f"u{base.itemsize}")  # whatever the type: NumPy describes not all of them to others
+    return as_strided(bits, shape, strides, writeable=False).view(array.dtype)
 
 
 def _window(array: Array, spans: list[tuple[int, int]], fill: float | None) -> Array:

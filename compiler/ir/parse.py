@@ -29,8 +29,9 @@ from compiler.ir.graph import (
     State,
     View,
 )
+from compiler.ir.text import VERSION, digest
 from compiler.ir.tokens import Reader, meant
-from compiler.ir.types import DType, TensorType
+from compiler.ir.types import TensorType
 from compiler.numerics.reduce import REDUCER_CODES
 from compiler.numerics.scalar import CODES
 
@@ -45,28 +46,36 @@ def parse(text: str, arrays: Mapping[str, Array] | None = None) -> Graph:
 
 
 def parse_lines(text: str, arrays: Mapping[str, Array] | None = None) -> tuple[Graph, dict[str, int]]:
-    """The graph, and the number of the line that first defines each value and each node."""
+    """The graph, and the number of the line that first defines each value and each node (of the last one by no name)."""
     reader = Reader(text)
+    if reader.accept("takt"):
+        reader.next("text")
+        if reader.next() != VERSION:
+            raise reader.wrong(f"this is another version of the text form; version {VERSION} is known")
     reader.next("graph")
     parts = _Parts(reader.string(), dict(arrays or {}))
     reader.next("{")
     while not reader.accept("}"):
         _line(reader, parts)
+    while reader.accept("array"):
+        parts.read_array(reader)
     if reader.peek():
         reader.next()
-        raise reader.wrong("nothing may follow the graph")
+        raise reader.wrong("nothing may follow the graph but arrays")
+    constants = {name: parts.array(name, found) for name, found in parts.constants.items()}
+    states = tuple(State(name, update, parts.array(name, initial)) for name, update, initial in parts.states)
     graph = Graph(
         parts.name,
         tuple(parts.inputs),
         tuple(parts.outputs),
         parts.types,
-        parts.constants,
+        constants,
         tuple(parts.nodes),
-        tuple(parts.states),
+        states,
         parts.metadata,
         parts.lengths,
     )
-    return graph, parts.places
+    return graph, parts.places | {"": reader.line}
 
 
 class _Parts:
@@ -75,20 +84,46 @@ class _Parts:
         self.inputs: list[str] = []
         self.outputs: list[str] = []
         self.types: dict[str, TensorType] = {}
-        self.constants: dict[str, Array] = {}
+        self.constants: dict[str, Array | str] = {}  # written out, or by digest
         self.nodes: list[Node] = []
-        self.states: list[State] = []
+        self.states: list[tuple[str, str, Array | str]] = []
         self.lengths: dict[str, tuple[int, str]] = {}
         self.metadata: dict[str, str] = {}
         self.places: dict[str, int] = {}
+        self.named: dict[str, TensorType] = {}  # what arrays that are named by digest have to be
 
-    def array(self, key: str, kind: TensorType) -> Array:
-        if key not in self.arrays:
-            raise ModelError(f"The array {key[:16]}... that the text form names is not given.")
-        array = self.arrays[key]
-        if TensorType(DType.of(array.dtype), array.shape) != kind:
-            raise ModelError(f"The array {key[:16]}... is not {kind}.")
+    def read_array(self, reader: Reader) -> None:
+        """One array behind the graph: ``DIGEST = BASE64 ;``, its elements in row-major order, little-endian."""
+        key = reader.next()
+        kind = self.named.get(key)
+        if kind is None:
+            raise reader.wrong(f"no constant and no state names the array {key[:40]!r}{meant(key, self.named)}")
+        reader.next("=")
+        data = reader.base64()
+        try:
+            array = np.frombuffer(data, kind.dtype.numpy.newbyteorder("<")).astype(kind.dtype.numpy).reshape(kind.shape)
+        except ValueError:
+            raise reader.wrong(f"what follows are {len(data)} bytes, which are no {kind}") from None
+        if digest(array) != key:
+            raise reader.wrong("the array was altered: what follows are not the bytes of its digest")
+        self.arrays[key] = array
+        reader.next(";")
+
+    def array(self, name: str, found: Array | str) -> Array:
+        """The elements of a constant or state that are written out or kept apart."""
+        if not isinstance(found, str):
+            return found
+        if found not in self.arrays:
+            raise self.wrong(
+                name, f"the array {found[:16]}... is not given, neither behind the graph nor beside the file"
+            )
+        array, kind = self.arrays[found], self.types[name]
+        if (array.dtype, array.shape) != (kind.dtype.numpy, kind.shape) or digest(array) != found:
+            raise self.wrong(name, f"the array {found[:16]}... is another one, or no {kind}")
         return array
+
+    def wrong(self, name: str, message: str) -> ModelError:
+        return ModelError(f"Line {self.places[name]} of the text form: {message}.")
 
 
 def _line(reader: Reader, parts: _Parts) -> None:
@@ -97,6 +132,7 @@ def _line(reader: Reader, parts: _Parts) -> None:
         raise reader.wrong(f"a line cannot begin with {word[:40]!r}{meant(word, _LINES)}")
     if word == "meta":
         key = reader.string()
+        parts.places.setdefault(f"meta {key}", reader.line)
         parts.metadata[key] = reader.string()
         return
     name, line = reader.string(), reader.line
@@ -119,16 +155,20 @@ def _line(reader: Reader, parts: _Parts) -> None:
         reader.next("update")
         update = reader.string()
         reader.next("initial")
-        parts.states.append(State(name, update, _constant(reader, parts, kind)))
+        parts.states.append((name, update, _constant(reader, parts, kind)))
     else:
         reader.next("=")
         parts.nodes.append(_node(reader, name, kind))
         parts.places.setdefault(parts.nodes[-1].name, line)
 
 
-def _constant(reader: Reader, parts: _Parts, kind: TensorType) -> Array:
+def _constant(reader: Reader, parts: _Parts, kind: TensorType) -> Array | str:
     if reader.peek() != "[":
-        return parts.array(reader.next(), kind)
+        key = reader.next()
+        if not re.fullmatch("[0-9a-f]{64}", key):
+            raise reader.wrong(f"{key[:40]!r} is neither a list of numbers nor the digest of an array")
+        parts.named[key] = kind
+        return key
     reader.next("[")
     values = []
     while not reader.accept("]"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from compiler.ir.expr import Expr, Step
@@ -35,8 +36,23 @@ class Term:
         """This float as a whole number: rounded half to even, saturated."""
         return Term("nearest", (self,), dtype)
 
+    def on(self, args: Iterable[Term]) -> Term:
+        """The same operator on other arguments; this very term where they are its own."""
+        given = tuple(args)
+        same = all(new is old for new, old in zip(given, self.args, strict=True))
+        return self if same else Term(self.name, given, self.dtype, self.imm)
+
+    def reads(self, position: int) -> bool:
+        """Whether it is operand ``position`` itself."""
+        return self.name == "arg" and self.imm == position
+
     def cast(self, dtype: DType) -> Term:
         return self if dtype == self.dtype else Term("cast", (self,), dtype)
+
+    def saturated(self, dtype: DType) -> Term:
+        """This number as a float8, what is beyond its largest as its largest: how ONNX converts unless told otherwise."""
+        limit = dtype.largest
+        return self.cast(DType.F32).op("max", -limit).op("min", limit).cast(dtype)
 
     def widen(self, name: str, other: Term, dtype: DType) -> Term:
         """``name`` computed in a wider type that holds both arguments."""
@@ -120,12 +136,23 @@ def expression(root: Term) -> Expr:
     return Expr(tuple(steps))  # no subtree equals its own root, so the root is the last step
 
 
-def term_of(expr: Expr, arguments: dict[int, Term] | None = None) -> Term:
-    """The tree of an expression, with operand positions replaced by the given terms."""
+def term_of(
+    expr: Expr, arguments: Mapping[int, Term] | None = None, counted: Callable[[Step], Term] | None = None
+) -> Term:
+    """The tree of an expression, with operand positions replaced by the given terms, and coordinates of loops by what
+    ``counted`` makes of them."""
+    known = arguments or {}
     terms: list[Term] = []
     for step in expr.steps:
-        if step.op == "arg" and arguments is not None and isinstance(step.imm, int) and step.imm in arguments:
-            terms.append(arguments[step.imm])
+        if step.op == "arg" and isinstance(step.imm, int) and step.imm in known:
+            terms.append(known[step.imm])
+        elif step.op == "index" and counted is not None:
+            terms.append(counted(step))
         else:
             terms.append(Term(step.op, tuple(terms[i] for i in step.args), step.dtype, step.imm))
     return terms[-1]
+
+
+def exchanged(root: Term, old: Term, new: Term) -> Term:
+    """The tree with ``new`` for every subtree that equals ``old``."""
+    return root if root is new else new if root == old else root.on(exchanged(a, old, new) for a in root.args)

@@ -2,10 +2,10 @@
 
 ::
 
-    graph   = 'graph' STRING '{' line* '}'
+    text    = ['takt' 'text' '1'] 'graph' STRING '{' line* '}' ('array' DIGEST '=' BASE64 ';')*
     line    = 'meta' STRING STRING | 'input' STRING type | 'output' STRING ['along' int 'by' STRING]
             | 'const' STRING type '=' (DIGEST | '[' literal,* ']')
-            | 'state' STRING 'update' STRING 'initial' (DIGEST | '[' literal,* ']')
+            | 'state' STRING type 'update' STRING 'initial' (DIGEST | '[' literal,* ']')
             | 'value' STRING type '=' node
     node    = kind STRING 'of' '[' STRING,* ']' [guard] [part] body     # the node's name, its source operations
     guard   = ('when' | 'unless') STRING                         # the condition under which it is executed
@@ -19,15 +19,16 @@
     affine  = a sum of terms such as 2*l0 + l3 - 1                # l0 is loop 0
     steps   = '(' step;* ')'     step = op (int | literal)* ':' type
 
-Constants of at most eight elements stand in the text (longer ones may, when written by hand); of others the SHA-256 of
-their bytes does, and ``parse`` takes the arrays from a mapping (``blobs`` makes it). Strings are JSON strings, floats are
-Python's shortest exact form; ``#`` begins a comment.
+Constants of at most eight elements stand in their line (longer ones may, when written by hand); of others the SHA-256 of
+their type, shape and bytes does. The bytes follow the graph, or ``parse`` takes the arrays from a mapping (``blobs`` makes
+it). Strings are JSON strings, floats are Python's shortest exact form; ``#`` begins a comment.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from base64 import encodebytes
 from collections.abc import Iterator
 from typing import Any
 
@@ -51,6 +52,7 @@ from compiler.ir.graph import (
     View,
 )
 
+VERSION = "1"  # of the format, in the first line
 INLINE = 8  # elements up to which a constant is written out
 Array = np.ndarray[Any, Any]
 
@@ -63,13 +65,29 @@ def digest(array: Array) -> str:
 
 def blobs(graph: Graph) -> dict[str, Array]:
     """The arrays that the text names by digest."""
-    arrays = [a for a in graph.constants.values() if a.size > INLINE] + [s.initial for s in graph.states]
+    arrays = [a for a in graph.constants.values() if not _is_short(a)] + [s.initial for s in graph.states]
     return {digest(a): a for a in arrays}
 
 
 def to_text(graph: Graph) -> str:
-    """The graph as text, the same for equal graphs."""
+    """The graph as text, the same for equal graphs; the arrays of ``blobs`` by their digests. Kept ranges are of such texts."""
     return "\n".join(_lines(graph)) + "\n"
+
+
+def file_text(graph: Graph, *, arrays: bool = True) -> Iterator[str]:
+    """What a file of the text form holds, in parts: the version, the graph, and (but for ``arrays``) all ``blobs`` behind it."""
+    yield f"takt text {VERSION}\n{to_text(graph)}"
+    for key, array in blobs(graph).items() if arrays else ():
+        data = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+        yield f"\narray {key} =\n{encodebytes(data).decode()};\n"
+
+
+def _is_short(array: Array) -> bool:
+    """Whether a constant is written out: few elements, none of them a NaN with bits that "nan" does not say."""
+    if array.size > INLINE:
+        return False
+    said = [value if value == value else np.nan for value in array.reshape(-1).tolist()]
+    return np.array(said, array.dtype).tobytes() == array.tobytes()
 
 
 def _lines(graph: Graph) -> Iterator[str]:
@@ -79,7 +97,7 @@ def _lines(graph: Graph) -> Iterator[str]:
     for name in graph.inputs:
         yield f"  input {_quote(name)} {graph.types[name]}"
     for name, array in graph.constants.items():
-        shown = _inline(array) if array.size <= INLINE else digest(array)
+        shown = _inline(array) if _is_short(array) else digest(array)
         yield f"  const {_quote(name)} {graph.types[name]} = {shown}"
     for state in graph.states:
         kind = graph.types[state.input]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 
@@ -25,10 +26,17 @@ class DType(enum.Enum):
     U16 = "u16"
     U8 = "u8"
     BOOL = "bool"
+    BF16 = "bf16"
+    F8E4M3FN = "f8e4m3fn"
+    F8E4M3FNUZ = "f8e4m3fnuz"
+    F8E5M2 = "f8e5m2"
+    F8E5M2FNUZ = "f8e5m2fnuz"
+    I4 = "i4"
+    U4 = "u4"
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        return np.dtype(_NUMPY[self])
+        return _NUMPY_OF[self]
 
     @property
     def size(self) -> int:
@@ -37,7 +45,23 @@ class DType(enum.Enum):
 
     @property
     def is_float(self) -> bool:
-        return self in (DType.F64, DType.F32, DType.F16)
+        return self.value.startswith(("f", "bf"))
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Smallest and largest number of a whole type."""
+        info = ml_dtypes.iinfo(self.numpy)
+        return int(info.min), int(info.max)
+
+    @property
+    def largest(self) -> float:
+        """The largest finite number of a float type."""
+        return float(ml_dtypes.finfo(self.numpy).max)
+
+    @property
+    def computed(self) -> DType:
+        """The type in which elements of this one are computed: types that are only stored widen, exactly."""
+        return _COMPUTED.get(self, self)
 
     @staticmethod
     def of(dtype: np.dtype[Any] | type) -> DType:
@@ -58,8 +82,19 @@ _NUMPY = {
     DType.U16: "uint16",
     DType.U8: "uint8",
     DType.BOOL: "bool",
+    DType.BF16: ml_dtypes.bfloat16,
+    DType.F8E4M3FN: ml_dtypes.float8_e4m3fn,
+    DType.F8E4M3FNUZ: ml_dtypes.float8_e4m3fnuz,
+    DType.F8E5M2: ml_dtypes.float8_e5m2,
+    DType.F8E5M2FNUZ: ml_dtypes.float8_e5m2fnuz,
+    DType.I4: ml_dtypes.int4,
+    DType.U4: ml_dtypes.uint4,
 }
-_FROM_NUMPY = {np.dtype(name): dtype for dtype, name in _NUMPY.items()}
+_NUMPY_OF: dict[DType, np.dtype[Any]] = {dtype: np.dtype(kind) for dtype, kind in _NUMPY.items()}
+_COMPUTED = {DType.BF16: DType.F32, DType.I4: DType.I8, DType.U4: DType.U8} | {
+    DType(name): DType.F32 for name in ("f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz")
+}
+_FROM_NUMPY = {kind: dtype for dtype, kind in _NUMPY_OF.items()}
 
 
 @dataclass(frozen=True)

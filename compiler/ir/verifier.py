@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-
-import numpy as np
 
 from compiler.ir.access import Access
 from compiler.ir.expr import Expr
@@ -35,9 +34,9 @@ def _problems(graph: Graph) -> Iterator[str]:
     for name, array in graph.constants.items():
         if graph.types.get(name) != TensorType(DType.of(array.dtype), array.shape):
             yield f"constant {name!r} is not {graph.types.get(name)}"
-    names = [node.name for node in graph.nodes]
-    if len(set(names)) < len(names):
-        yield f"nodes of one name: {sorted({n for n in names if names.count(n) > 1})}"
+    names = Counter(node.name for node in graph.nodes)
+    if len(names) < len(graph.nodes):
+        yield f"nodes of one name: {sorted(n for n, count in names.items() if count > 1)}"
     for node in graph.nodes:
         yield from (f"{node.name!r}: {problem}" for problem in _placed(node, graph, defined))
         defined.add(node.output)
@@ -51,8 +50,9 @@ def _problems(graph: Graph) -> Iterator[str]:
 
 def _lengths(graph: Graph) -> Iterator[str]:
     for name, (axis, length) in graph.lengths.items():
-        whole = length in graph.outputs and graph.types[length] == TensorType(DType.I64, ())
-        if name not in graph.outputs or not whole or not 0 <= axis < len(graph.types[name].shape):
+        whole = length in graph.outputs and graph.types.get(length) == TensorType(DType.I64, ())
+        kind = graph.types.get(name)
+        if name not in graph.outputs or not whole or kind is None or not 0 <= axis < len(kind.shape):
             yield f"output {name!r} has no length {length!r} along axis {axis}"
 
 
@@ -153,7 +153,7 @@ def _literal(value: float | None, dtype: DType) -> Iterator[str]:
     if value is None:
         yield "a literal without a value"
     elif not dtype.is_float:
-        limits = (0, 1) if dtype == DType.BOOL else (np.iinfo(dtype.numpy).min, np.iinfo(dtype.numpy).max)
+        limits = (0, 1) if dtype == DType.BOOL else dtype.limits
         if not isinstance(value, int) or not limits[0] <= value <= limits[1]:
             yield f"{value!r} is no {dtype.value}"
 
@@ -187,11 +187,11 @@ def _places(
 ) -> Iterator[str]:
     """What decides every coordinate: an index value, or an access that stays inside."""
     for j, index in enumerate(indices):
-        if index is None:
+        if index is None and j < len(access.offset):
             low, high = access.range(j, loops)
             if 0 not in loops and (low < 0 or high >= shape[j]):
                 yield f"goes outside dimension {j} of {list(shape)}"
-        else:
+        elif index is not None:
             yield from _operand(index, graph, loops)
             if graph.types[index.value].dtype not in (DType.I64, DType.I32):
                 yield f"{index.value!r} is no index"

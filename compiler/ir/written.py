@@ -15,14 +15,16 @@ import numpy as np
 from compiler.errors import ModelError
 from compiler.ir.graph import Graph
 from compiler.ir.parse import parse_lines
+from compiler.ir.text import VERSION
 from compiler.ir.tokens import meant
 from compiler.ir.verifier import VerifyError, verify
 
-FILE_BYTES = 1 << 28  # of text; weights belong into the file of arrays
+FILE_BYTES = 1 << 28  # of text; more weights belong into the file of arrays
 TENSOR_BYTES = 1 << 31  # as for ONNX models
 POINTS = 1 << 40  # of one operation's loops
 PASSES_OWN = ("wire", "combined")  # metadata that passes write for each other
-_START = re.compile(rb'\A\s*(?:#[^\n]*\n\s*)*graph\s*"')
+FORM = f'takt text {VERSION}, then graph "NAME" {{'  # how the text form begins
+_START = re.compile(rb'\A\s*+(?:#[^\n]*+\n\s*+)*+(?:takt\b|graph\s*+")')
 
 Array = np.ndarray[Any, Any]
 
@@ -30,30 +32,33 @@ Array = np.ndarray[Any, Any]
 def text_of(model: object) -> tuple[str, Mapping[str, Array]] | None:
     """The text and the arrays it may name, if ``model`` is the text form or the path of a file of it; else None.
 
-    A file ``model.txt`` finds its arrays, by digest, in ``model.npz`` beside it. No ONNX file begins as the text form
-    does. ``ModelError`` for a file that does and is too long or no text.
+    A file is known by how it begins, which no ONNX file does; one whose name ends in ``.txt`` has to. ``model.txt`` finds
+    arrays, by digest, in ``model.npz`` beside it. ``ModelError`` for a file that is too long or no text.
     """
     if isinstance(model, str) and _START.match(model.encode(errors="replace")):
         return model, {}
     if isinstance(model, str) and "\n" in model:
-        raise ModelError('A text form begins with graph "NAME" {, and a path has no line ends; this is neither.')
+        raise ModelError(f"Line 1 of the text form: it begins with {FORM}; and a path has no line ends.")
     if not isinstance(model, str | PathLike):
         return None
     path = Path(model)
     try:
         with path.open("rb") as file:
-            if not _START.match(file.read(1 << 16)):
+            if not _START.match(file.read(1 << 16)) and path.suffix != ".txt":
                 return None
             file.seek(0)
             data = file.read(FILE_BYTES + 1)
     except (OSError, ValueError):
         return None  # whoever reads models says what is wrong with the path
     if len(data) > FILE_BYTES:
-        raise ModelError(f"The text form has more than {FILE_BYTES} bytes; put its weights into a file of arrays.")
+        raise ModelError(
+            f"The text form has more than {FILE_BYTES} bytes; put its weights into a file of arrays beside it."
+        )
     try:
         return data.decode(), _arrays(path.with_suffix(".npz"))
     except UnicodeDecodeError as error:
-        raise ModelError(f"Byte {error.start} of the text form is no UTF-8.") from None
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ModelError(f"Line {line} of the text form: it is no UTF-8 text.") from None
 
 
 def _arrays(path: Path) -> Mapping[str, Array]:
@@ -76,23 +81,22 @@ def load(text: str, arrays: Mapping[str, Array] | None = None) -> Graph:
         named = re.findall(r"'([^']*)'", str(error))
         known = {*graph.types, *(node.name for node in graph.nodes)}
         hint = next((meant(name, graph.types) for name in named if name not in known), "")
-        raise _wrong(lines.get(named[0], 0) if named else 0, f"{error}{hint or '.'}") from error
+        said = [(at, line) for name, line in lines.items() if (at := str(error).find(repr(name))) >= 0]
+        raise _wrong(min(said)[1] if said else lines[""], f"{error}{hint or '.'}") from error
 
 
 def _check_sizes(graph: Graph, lines: Mapping[str, int]) -> None:
     for name, kind in graph.types.items():
         if min(kind.shape, default=0) < 0 or kind.bytes > TENSOR_BYTES:
-            raise _wrong(lines.get(name, 0), f"{name!r} is {kind}; a tensor has at most {TENSOR_BYTES} bytes.")
+            raise _wrong(lines[name], f"{name!r} is {kind}; a tensor has at most {TENSOR_BYTES} bytes.")
     for node in graph.nodes:
         loops: tuple[int, ...] = getattr(node, "loops", ())
         if min(loops, default=0) < 0 or prod(loops) > POINTS:
-            raise _wrong(
-                lines.get(node.name, 0), f"{node.name!r} has {list(loops)} loops; the limit is {POINTS} points."
-            )
+            raise _wrong(lines[node.name], f"{node.name!r} has {list(loops)} loops; the limit is {POINTS} points.")
     for key in PASSES_OWN:
         if key in graph.metadata:
-            raise ModelError(f"The line meta {key!r} of the text form belongs to a pass; leave it out.")
+            raise _wrong(lines[f"meta {key}"], f"meta {key!r} belongs to a pass; leave it out.")
 
 
 def _wrong(line: int, message: str) -> ModelError:
-    return ModelError(f"Line {line} of the text form: {message}" if line else f"The text form is wrong: {message}")
+    return ModelError(f"Line {line} of the text form: {message}")

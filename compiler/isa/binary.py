@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
+from os import PathLike
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -88,7 +90,7 @@ class Binary:
     exact: bool = True
     reason: str = ""
     notes: str = ""
-    external: bytes = b""
+    external: bytes | memoryview = b""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Binary) and self.data == other.data
@@ -97,15 +99,26 @@ class Binary:
         return hash(self.data)
 
     @cached_property
-    def data(self) -> bytes:
+    def parts(self) -> list[bytes | memoryview]:
+        """The program's bytes, one after another: weights where they are, not in a second place."""
         w = e.Writer()
         w.parts.append(MAGIC)
         w.pack("I", FORMAT)
         for _, write, _ in SECTIONS:
             section = e.Writer()
             write(section, self)
-            w.blob(section.data)
-        return w.data
+            w.pack("Q", section.size)
+            w.parts += section.parts
+        return w.parts
+
+    @property
+    def size(self) -> int:
+        """How many bytes the program has."""
+        return sum(map(len, self.parts))
+
+    @cached_property
+    def data(self) -> bytes:
+        return b"".join(self.parts)
 
     def to_bytes(self) -> bytes:
         return self.data
@@ -113,7 +126,15 @@ class Binary:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the bytes: the program's identity."""
-        return sha256(self.data).hexdigest()
+        whole = sha256()
+        for part in self.parts:
+            whole.update(part)
+        return whole.hexdigest()
+
+    def write(self, path: str | PathLike[str]) -> None:
+        """Put the program in a file, without having all of its bytes in one piece."""
+        with Path(path).open("wb") as file:
+            file.writelines(self.parts)
 
     @cached_property
     def instruction_bytes(self) -> int:
@@ -123,7 +144,7 @@ class Binary:
             if name in ("streams", "programs", "gathers"):
                 section = e.Writer()
                 write(section, self)
-                total += len(section.data)
+                total += section.size
         return total
 
     @cached_property
@@ -136,11 +157,11 @@ class Binary:
         return unpack(self.instructions)
 
     @staticmethod
-    def from_bytes(data: bytes) -> Binary:
-        """The program in ``data``; ``ModelError`` when it is not one."""
+    def from_bytes(data: bytes | memoryview) -> Binary:
+        """The program in ``data``; ``ModelError`` when it is not one. Weights stay where they are there."""
         from compiler.isa.check import check
 
-        r = e.Reader(bytes(data))
+        r = e.Reader(data if memoryview(data).readonly else bytes(data))
         r.require(bytes(r.take(len(MAGIC))) == MAGIC, "it does not begin as one; compile the model again")
         version = r.one("I")
         r.require(version == FORMAT, f"its format is {version}, this version reads {FORMAT}; compile the model again")
@@ -214,5 +235,5 @@ SECTIONS: Final[tuple[Section, ...]] = (
     _table("states", _write_state, _read_state),
     ("constants", lambda w, b: w.parts.append(b.constants), lambda r: {"constants": r.take(len(r.data))}),
     _table("sources", lambda w, text: w.text(text), lambda r: r.text()),
-    ("external", lambda w, b: w.parts.append(b.external), lambda r: {"external": bytes(r.take(len(r.data)))}),
+    ("external", lambda w, b: w.parts.append(b.external), lambda r: {"external": r.take(len(r.data))}),
 )

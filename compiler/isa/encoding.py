@@ -51,6 +51,10 @@ class Writer:
     def data(self) -> bytes:
         return b"".join(self.parts)
 
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.parts))
+
 
 class Reader:
     """Takes bytes apart; every step checks that they are there."""

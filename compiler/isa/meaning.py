@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from compiler.isa.element import NUMPY
+from compiler.isa.element import NAME, NUMPY, SUMS
 from compiler.isa.instruction import REDUCERS, Flag, Instruction
 from compiler.isa.program import Program
 from compiler.numerics.contract import contract
@@ -45,7 +45,7 @@ class Inputs:
 
 def accumulator(dtype: str) -> str:
     """Element type in which a plane sums products of ``dtype``; '' when planes do not take it."""
-    return {"f32": "f32", "f16": "f32", "i8": "i32", "u8": "i32"}.get(dtype, "")
+    return SUMS.get(dtype, "")
 
 
 def run(program: Program, operands: list[Array], value: Result, index: Callable[[int], Array]) -> Array:
@@ -93,7 +93,7 @@ def factors(i: Instruction, inputs: Inputs) -> Factors:
 def summed(before: Result, these: Factors) -> Array:
     """``before`` (None: 0) and products, added in ascending order."""
     left, right, on, blocks = these
-    dtype = NUMPY[accumulator({np.dtype("f4"): "f32", np.dtype("f2"): "f16"}.get(left.dtype, "i8"))]
+    dtype = NUMPY[accumulator(NAME[left.dtype])]
     if not blocks:
         return contract(before, left, right, dtype, on)
     if before is not None:

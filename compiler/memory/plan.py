@@ -1,7 +1,7 @@
 """The memory plan: where each buffer of the arena lies while it is live.
 
-Lifetimes are half-open cycle intervals of the finished schedule. With a period (back-to-back inferences) they wrap around
-a circle. Two buffers whose lifetimes meet never share a byte. The bound is the largest sum of sizes that are live at once.
+Live ranges are half-open cycle intervals of the finished schedule. With a period (back-to-back inferences) they wrap around
+a circle. Two buffers whose live ranges meet never share a byte. The bound is the largest sum of sizes that are live at once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EXACT_SIZES = 4  # sizes of arena that it tries
 
 
 @dataclass(frozen=True)
-class Lifetime:
+class LiveRange:
     """A buffer of ``size`` bytes, live in the cycles ``[start, end)``."""
 
     name: str
@@ -42,7 +42,7 @@ class Lifetime:
 class MemoryPlan:
     """Byte offsets inside the arena, its size, and the largest sum of live bytes (a proven lower bound).
 
-    ``smallest``: no arena is smaller. Lifetimes that wrap around may need more than ever is live at once.
+    ``smallest``: no arena is smaller. Live ranges that wrap around may need more than ever is live at once.
     """
 
     offsets: dict[str, int]
@@ -51,8 +51,8 @@ class MemoryPlan:
     smallest: bool = True
 
 
-def plan(buffers: list[Lifetime], period: int | None = None) -> MemoryPlan:
-    """Place ``buffers`` (sizes are multiples of a line); ``period`` makes lifetimes wrap, none may be longer than it."""
+def plan(buffers: list[LiveRange], period: int | None = None) -> MemoryPlan:
+    """Place ``buffers`` (sizes are multiples of a line); ``period`` makes live ranges wrap, none may be longer than it."""
     buffers = [b for b in buffers if b.size > 0]
     if not buffers:
         return MemoryPlan({}, 0, 0)
@@ -71,7 +71,7 @@ def plan(buffers: list[Lifetime], period: int | None = None) -> MemoryPlan:
     return MemoryPlan({b.name: o for b, o in zip(buffers, offsets, strict=True)}, top, bound, smallest)
 
 
-def live_bound(buffers: list[Lifetime], period: int | None = None) -> int:
+def live_bound(buffers: list[LiveRange], period: int | None = None) -> int:
     """The largest sum of sizes of buffers that are live in the same cycle."""
     events: dict[int, int] = {}
     for b in buffers:
@@ -85,7 +85,7 @@ def live_bound(buffers: list[Lifetime], period: int | None = None) -> int:
     return peak
 
 
-def _pieces(b: Lifetime, period: int | None) -> list[tuple[int, int]]:
+def _pieces(b: LiveRange, period: int | None) -> list[tuple[int, int]]:
     if period is None:
         return [(b.start, b.end)]
     start = b.start % period
@@ -93,8 +93,8 @@ def _pieces(b: Lifetime, period: int | None) -> list[tuple[int, int]]:
     return [(start, end)] if end <= period else [(start, period), (0, end - period)]
 
 
-def _meeting(buffers: list[Lifetime], period: int | None) -> Rows:
-    """``[i][j]``: the lifetimes of i and j have a cycle in common, for i other than j. One row after the other: as bytes.
+def _meeting(buffers: list[LiveRange], period: int | None) -> Rows:
+    """``[i][j]``: the live ranges of i and j have a cycle in common, for i other than j. One row after the other: as bytes.
 
     In a long program a buffer meets few others, which are then named: who places it looks at them alone.
     """
@@ -115,7 +115,7 @@ def _meeting(buffers: list[Lifetime], period: int | None) -> Rows:
     return rows
 
 
-def _orders(buffers: list[Lifetime]) -> list[list[int]]:
+def _orders(buffers: list[LiveRange]) -> list[list[int]]:
     """The greedy orders tried, each total (the index breaks ties)."""
     n = range(len(buffers))
     size = [b.size for b in buffers]
@@ -129,7 +129,7 @@ def _orders(buffers: list[Lifetime]) -> list[list[int]]:
     ]
 
 
-def _place(buffers: list[Lifetime], order: list[int], meets: Rows) -> tuple[list[int], int]:
+def _place(buffers: list[LiveRange], order: list[int], meets: Rows) -> tuple[list[int], int]:
     """First fit in the given order: every buffer at the lowest offset where no placed neighbour lies."""
     offsets = [-1] * len(buffers)
     placed: list[tuple[int, int, int]] = []  # by offset: first byte, end, number
@@ -171,7 +171,7 @@ def _gap_among(row: Mask, low: Vector, high: Vector, size: int) -> int:
 
 
 def _improve(
-    buffers: list[Lifetime], meets: Rows, best: tuple[int, list[int], list[int]], bound: int
+    buffers: list[LiveRange], meets: Rows, best: tuple[int, list[int], list[int]], bound: int
 ) -> tuple[int, list[int], list[int]]:
     """Move the buffers that reach the top to earlier places in the order, a counted number of times."""
     for step in range(min(SEARCH_STEPS, SEARCH_WORK // len(buffers) ** 2)):
@@ -190,12 +190,12 @@ def _improve(
     return best
 
 
-def _cuts(buffers: list[Lifetime], period: int | None) -> int:
+def _cuts(buffers: list[LiveRange], period: int | None) -> int:
     """How many cycles there are in which a life begins or ends."""
     return len({t for b in buffers for piece in _pieces(b, period) for t in piece})
 
 
-def sections(buffers: list[Lifetime], period: int | None) -> tuple[Mask, Vector]:
+def sections(buffers: list[LiveRange], period: int | None) -> tuple[Mask, Vector]:
     """Stretches of time between starts and ends: which buffers are live in each, and how long each is."""
     pieces = [_pieces(b, period) for b in buffers]
     times = sorted({t for parts in pieces for piece in parts for t in piece})
@@ -209,7 +209,7 @@ def sections(buffers: list[Lifetime], period: int | None) -> tuple[Mask, Vector]
 
 
 def _exact(
-    buffers: list[Lifetime], period: int | None, best: tuple[int, list[int], list[int]], bound: int
+    buffers: list[LiveRange], period: int | None, best: tuple[int, list[int], list[int]], bound: int
 ) -> tuple[int, list[int], bool]:
     """Search for a plan as small as the bound, then for sizes between what fails and the best that is known; not where the
     steps would not place all buffers once."""

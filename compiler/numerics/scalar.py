@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from compiler.numerics import functions as f
@@ -53,6 +54,19 @@ def _function(kernel: Callable[[Array], Array]) -> Meaning:
         return out.reshape(np.shape(x))
 
     return meaning
+
+
+def is_stored(dtype: DType) -> bool:
+    """Whether NumPy itself does not have the type: it is stored and converted, and nothing is computed in it."""
+    return dtype.isbuiltin == 2  # as NumPy marks types that another package brings
+
+
+def _is_small_float(dtype: DType) -> bool:
+    return "float" in dtype.name
+
+
+def _kind(dtype: DType) -> str:
+    return "stored" if is_stored(dtype) else dtype.kind
 
 
 def _div(a: Array, b: Array) -> Array:
@@ -121,7 +135,18 @@ def _sign(a: Array) -> Array:
 
 
 def cast(x: Array, dtype: DType) -> Array:
-    """``x`` as ``dtype``: floats round to even; float to integer truncates, saturates, takes NaN to 0; integers wrap."""
+    """``x`` as ``dtype``: floats round to even; float to integer truncates, saturates, takes NaN to 0; integers wrap.
+
+    Types that are only stored (bfloat16, float8, 4 bits) come from float32 or an integer, and go through them: a float64 is
+    rounded to float32 first. What is beyond a float8 becomes its infinity, or NaN where it has none; 4 bits are the lowest
+    ones of the 8 that ``x`` is as an int8.
+    """
+    if is_stored(x.dtype):
+        x = x.astype(np.float32 if _is_small_float(x.dtype) else np.int8)
+    if is_stored(dtype) and _is_small_float(dtype):
+        return x.astype(np.float32).astype(dtype)
+    if is_stored(dtype):
+        return cast(x, np.dtype(np.int8)).astype(dtype)
     if x.dtype.kind != "f" or dtype.kind == "f":
         return x.astype(dtype)
     if dtype.kind == "b":
@@ -142,7 +167,8 @@ def cast(x: Array, dtype: DType) -> Array:
 
 def nearest(x: Array, dtype: DType) -> Array:
     """``x`` as an integer ``dtype``: rounded to the nearest (half to even), saturated, NaN to 0: how results are quantised."""
-    return cast(np.rint(x), dtype)
+    limits = ml_dtypes.iinfo(dtype)
+    return cast(np.clip(np.rint(x), limits.min, limits.max) if is_stored(dtype) else np.rint(x), dtype)
 
 
 def _scaled(a: Array, b: Array) -> Array:
@@ -265,26 +291,35 @@ def check(name: str, arguments: Sequence[DType], dtype: DType) -> str | None:
         return "select chooses by a truth value"
     if op.result == "cast":
         return _check_cast(name, rest[0], dtype)
-    if op.result == "scale":
-        fits = rest[0].kind in op.kinds and rest[1] == dtype and dtype.kind == "f"
-        return None if fits else f"scale takes a whole number and a float of the result's type, not {rest} to {dtype}"
-    if op.result == "muladd":
-        fits = rest[0].kind in op.kinds and (rest[0].kind != "f" or may_widen(rest[0], dtype))
-        fits = fits and dtype.kind == "f" and all(may_widen(a, dtype) for a in rest[1:])
-        return None if fits else f"muladd takes a number and two floats of the result's type, not {rest} to {dtype}"
+    if op.result in ("scale", "muladd"):
+        return _check_scaled(op, rest, dtype)
     if op.result == "bool":
-        if dtype.kind != "b" or rest[0].kind not in op.kinds or any(a != rest[0] for a in rest):
+        if dtype.kind != "b" or _kind(rest[0]) not in op.kinds or any(a != rest[0] for a in rest):
             return f"{name} compares two values of one type to a truth value, not {rest} to {dtype}"
         return None
-    if dtype.kind not in op.kinds:
+    if _kind(dtype) not in op.kinds and name != "select":
         return f"{name} is not defined for {dtype}"
     return None if all(may_widen(a, dtype) for a in rest) else f"{name} would lose digits of {rest} in {dtype}"
+
+
+def _check_scaled(op: ScalarOp, arguments: list[DType], dtype: DType) -> str | None:
+    first, *rest = arguments
+    fits = _kind(dtype) == "f"
+    if op.result == "scale":
+        fits = fits and _kind(first) in op.kinds and rest[0] == dtype
+        return (
+            None if fits else f"scale takes a whole number and a float of the result's type, not {arguments} to {dtype}"
+        )
+    fits = fits and (may_widen(first, dtype) if _kind(first) in ("f", "stored") else first.kind in op.kinds)
+    fits = fits and all(may_widen(a, dtype) for a in rest)
+    return None if fits else f"muladd takes a number and two floats of the result's type, not {arguments} to {dtype}"
 
 
 def _check_cast(name: str, argument: DType, dtype: DType) -> str | None:
     if name == "bitcast":
         return None if argument.itemsize == dtype.itemsize else f"bitcast keeps the width, not {argument} to {dtype}"
-    if name == "cast" or (argument.kind == "f" and dtype.kind in "iu"):
+    whole = dtype.kind in "iu" or dtype in (np.dtype(ml_dtypes.int4), np.dtype(ml_dtypes.uint4))
+    if name == "cast" or (_kind(argument) == "f" and whole):
         return None
     return f"{name} takes a float to a whole number, not {argument} to {dtype}"
 

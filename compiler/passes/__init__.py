@@ -8,7 +8,6 @@ from compiler.ir.graph import Graph
 from compiler.passes.absorb import absorb
 from compiler.passes.again import again
 from compiler.passes.ahead import ahead
-from compiler.passes.by_groups import by_groups
 from compiler.passes.clean import dead_code, fold, merge_equal
 from compiler.passes.combine import combine
 from compiler.passes.factors import factors
@@ -39,7 +38,6 @@ __all__ = [
     "ahead",
     "behind_gathers",
     "behind_parts",
-    "by_groups",
     "combine",
     "dead_code",
     "factors",
@@ -109,7 +107,7 @@ def optimise(
 
 def shape_for_units(graph: Graph) -> Graph:
     """The graph in the form that the processor's units do best, after its precision is chosen; the same values."""
-    return by_groups(folds(parts(ahead(multiply_add(windows(scaled_sums(graph)))))))
+    return folds(parts(ahead(multiply_add(windows(scaled_sums(graph))))))
 
 
 def _trusted(graph: Graph) -> Graph:

@@ -13,43 +13,27 @@ from typing import Any
 import numpy as np
 
 from compiler.ir.access import Access
+from compiler.ir.expr import REDUCED, Expr
 from compiler.ir.graph import Compute, Graph, Node, Operand
-from compiler.ir.terms import Term, arg, expression, term_of
-from compiler.ir.types import TensorType
+from compiler.ir.terms import Term, arg, exchanged, expression, term_of
 from compiler.numerics.scalar import apply
 from compiler.passes.clean import dead_code
+from compiler.passes.rewriter import Rewriter
 
 Array = np.ndarray[Any, Any]
+Operands = tuple[Operand, ...]
 
 
 def absorb(graph: Graph) -> Graph:
     """Every contraction by constant weights with its constant factors and addends taken in."""
-    work = _Constants(graph)
-    nodes: list[Node] = []
-    for node in graph.nodes:
-        if isinstance(node, Compute) and node.is_contraction and node.post is not None and node.expr.dtype.is_float:
-            while node.post is not None and (simpler := _simplified(node, work)) is not None:
-                node = simpler
-        nodes.append(node)
-    return dead_code(replace(graph, nodes=tuple(nodes), constants=work.constants, types=work.types))
+    writer = Rewriter(graph)
 
+    def made(node: Compute) -> list[Node]:
+        while (simpler := _simplified(node, writer)) is not None:
+            node = simpler
+        return [node]
 
-class _Constants:
-    """The graph's constants and those added."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.constants = dict(graph.constants)
-        self.types = dict(graph.types)
-
-    def add(self, base: str, array: Array) -> str:
-        n = 1
-        while f"{base}~{n}" in self.types:
-            n += 1
-        name = f"{base}~{n}"
-        kind = self.types[base]
-        self.constants[name] = array
-        self.types[name] = TensorType(kind.dtype, array.shape)
-        return name
+    return dead_code(writer.each(made, Compute))
 
 
 @dataclass(frozen=True)
@@ -61,35 +45,27 @@ class _Known:
     position: int
 
 
-def _simplified(node: Compute, work: _Constants) -> Compute | None:
-    """The node after one rewriting of its post, or None when nothing matches."""
-    assert node.post is not None
-    root = term_of(node.post)
-    if sum(s.op == "arg" and s.imm == -1 for s in node.post.steps) != 1 or node.post.dtype != node.expr.dtype:
+def _simplified(node: Compute, writer: Rewriter) -> Compute | None:
+    """The node after one rewriting of its post, or None when nothing matches: the first pattern on the way from the reduced
+    value up to the root."""
+    if not node.is_contraction or node.post is None or not _reads_sum_once(node, node.post):
         return None
-    return _rewritten(node, work, root)
-
-
-def _rewritten(node: Compute, work: _Constants, root: Term) -> Compute | None:
-    """Looks along the path from the reduced value up to the root for the first pattern that applies."""
+    root = term_of(node.post)
     path = _path(root)
     for below, term in pairwise(path):
-        other = _other(term, below)
-        if other is None:
-            return None
-        known = _known(node, work, other)
+        known = _beside(node, writer, term, below)
         if known is None or not _alone(root, term):
             return None
-        if term.name == "mul":
-            return _absorb_factor(node, work, root, term, below, known)
-        if below.name == "add":
-            inner = _other(below, path[0])
-            first = _known(node, work, inner) if inner is not None else None
-            if first is None or inner is None:
-                return None
-            total = _combined(node, work, first, known, "add", inner, other)
-            return None if total is None else _replaced(node, root, term, path[0] + total[0], total[1])
+        if term.name == "mul" or below.name == "add":
+            how = _with_factor if term.name == "mul" else _with_addend
+            found = how(node, writer, below, known)
+            return None if found is None else _replaced(node, root, term, *found)
     return None
+
+
+def _reads_sum_once(node: Compute, post: Expr) -> bool:
+    """Whether a post of the sum's type, a float's, has one step that reads the sum."""
+    return node.expr.dtype.is_float and post.times(REDUCED) == 1 and post.dtype == node.expr.dtype
 
 
 def _alone(root: Term, term: Term) -> bool:
@@ -100,26 +76,18 @@ def _alone(root: Term, term: Term) -> bool:
         if one is without:
             return 0
         if id(one) not in seen:
-            mine = int(one.name == "arg" and one.imm == -1)
-            seen[id(one)] = mine + sum(reads(child, without, seen) for child in one.args)
+            seen[id(one)] = int(one.reads(REDUCED)) + sum(reads(child, without, seen) for child in one.args)
         return seen[id(one)]
 
     return reads(term, None, {}) == 1 and reads(root, term, {}) == 0
 
 
-def _path(root: Term) -> list[Term]:
-    """Terms from the reduced value to the root (it occurs once)."""
-
-    def find(term: Term) -> list[Term] | None:
-        if term.name == "arg" and term.imm == -1:
-            return [term]
-        for child in term.args:
-            found = find(child)
-            if found is not None:
-                return [*found, term]
-        return None
-
-    return find(root) or []
+def _path(term: Term) -> list[Term]:
+    """Terms from the reduced value to the root (it occurs once); none where it does not occur."""
+    if term.reads(REDUCED):
+        return [term]
+    below = next((found for child in term.args if (found := _path(child))), [])
+    return [*below, term] if below else []
 
 
 def _other(term: Term, below: Term) -> Term | None:
@@ -129,109 +97,88 @@ def _other(term: Term, below: Term) -> Term | None:
     return term.args[1] if term.args[0] is below else term.args[0]
 
 
-def _known(node: Compute, work: _Constants, term: Term) -> _Known | None:
+def _beside(node: Compute, writer: Rewriter, term: Term, below: Term) -> _Known | None:
+    """The constant that is added to ``below``, or by which it is multiplied."""
+    other = _other(term, below)
+    return None if other is None else _known(node, writer, other)
+
+
+def _known(node: Compute, writer: Rewriter, term: Term) -> _Known | None:
     if term.name == "const":
         return _Known(np.asarray(term.imm, term.dtype.numpy), None, -1)
-    if term.name != "arg" or not isinstance(term.imm, int) or term.imm < 0:
+    if term.name != "arg" or not isinstance(term.imm, int) or term.imm == REDUCED:
         return None
     operand = node.operands[term.imm]
-    array = work.constants.get(operand.value)
+    array = writer.constants.get(operand.value)
     return None if array is None or operand.fill is not None else _Known(array, operand, term.imm)
 
 
-def _combined(
-    node: Compute, work: _Constants, a: _Known, b: _Known, how: str, a_term: Term, b_term: Term
-) -> tuple[Term, tuple[Operand, ...]] | None:
+def _combined(node: Compute, writer: Rewriter, a: _Known, b: _Known, how: str) -> tuple[Term, Operands] | None:
     """``a how b`` as one constant: both literals, one literal, or two operands that are read alike."""
-    dtype = a_term.dtype
-    if a.operand is None and b.operand is None:
+    dtype = node.expr.dtype
+    base, other = (a, b) if a.operand is not None else (b, a)
+    if base.operand is None:
         return Term("const", (), dtype, float(apply(how, [a.array, b.array], dtype.numpy))), node.operands
-    base = a if a.operand is not None else b
-    assert base.operand is not None
-    other = b if base is a else a
-    left, right = a.array, b.array
-    if other.operand is not None:
-        aligned = _aligned(other, base)
-        if aligned is None:
-            return None
-        left, right = (base.array, aligned) if base is a else (aligned, base.array)
-    name = work.add(base.operand.value, apply(how, [left, right], dtype.numpy))
+    aligned = _spread(other, base.operand.access, base.array.shape)
+    if aligned is None:
+        return None
+    both = [base.array, aligned] if base is a else [aligned, base.array]
+    value = writer.constant(f"{base.operand.value}~1", apply(how, both, dtype.numpy))
     operands = list(node.operands)
-    operands[base.position] = replace(base.operand, value=name)
+    operands[base.position] = replace(base.operand, value=value)
     return arg(base.position, dtype), tuple(operands)
-
-
-def _aligned(other: _Known, base: _Known) -> Array | None:
-    """``other``'s array so that it broadcasts against ``base``'s, when both are read by the same loops."""
-    assert other.operand is not None
-    assert base.operand is not None
-    return _spread(other, base.operand.access, base.array.shape)
 
 
 def _spread(known: _Known, access: Access, shape: tuple[int, ...]) -> Array | None:
     """The constant as a factor of a tensor read by ``access``: each of its wide dimensions is one of the tensor's."""
-    assert known.operand is not None
-    mine = known.operand.access
+    if known.operand is None:
+        return known.array
     places: list[int] = []
     for j, n in enumerate(known.array.shape):
+        mine = known.operand.access.project((j,))
         if n == 1:
+            if any(mine.offset):
+                return None
             continue
-        row = (mine.offset[j], mine.matrix[j])
-        match = [k for k, m in enumerate(shape) if m == n and (access.offset[k], access.matrix[k]) == row]
-        if not match or (places and match[0] <= places[-1]):
+        match = next((k for k, m in enumerate(shape) if m == n and access.project((k,)) == mine), -1)
+        if match <= max(places, default=-1):
             return None
-        places.append(match[0])
-    if any(mine.offset[j] for j, n in enumerate(known.array.shape) if n == 1):
-        return None
+        places.append(match)
     return known.array.reshape([shape[k] if k in places else 1 for k in range(len(shape))])
 
 
-def _absorb_factor(
-    node: Compute, work: _Constants, root: Term, term: Term, below: Term, factor: _Known
-) -> Compute | None:
-    """``(reduced [+ b]) * f``: f goes into the weights, and into b."""
+def _with_factor(node: Compute, writer: Rewriter, below: Term, factor: _Known) -> tuple[Term, Operands] | None:
+    """``(reduced [+ b]) * f``: f goes into the weights, and into b; what replaces the product, and the operands then."""
     weights = node.operands[1]
-    array = work.constants.get(weights.value)
+    array = writer.constants.get(weights.value)
     if array is None or factor.array.size == 0 or not np.isfinite(factor.array).all():
         return None
-    spread = factor.array if factor.operand is None else _spread(factor, weights.access, array.shape)
-    if spread is None:
+    spread = _spread(factor, weights.access, array.shape)
+    if spread is None or below.name not in ("add", "arg"):
         return None
-    operands = node.operands
-    replacement = below
-    if below.name == "add":
-        inner = _other(below, _path(below)[0])
-        known = _known(node, work, inner) if inner is not None else None
-        if inner is None or known is None or below.args[0] is below.args[1]:
-            return None
-        other = _other(term, below)
-        assert other is not None
-        combined = _combined(node, work, known, factor, "mul", inner, other)
-        if combined is None or len(_path(below)) != 2:
-            return None
-        replacement, operands = _path(below)[0] + combined[0], combined[1]
-    elif below.name != "arg":
+    biased = (below, node.operands) if below.name == "arg" else _with_bias(node, writer, below, factor, "mul")
+    if biased is None:
         return None
-    scaled = work.add(weights.value, apply("mul", [array, spread], array.dtype))
-    operands = (operands[0], replace(weights, value=scaled), *operands[2:])
-    return _replaced(node, root, term, replacement, operands)
+    new, operands = biased
+    value = writer.constant(f"{weights.value}~1", apply("mul", [array, spread], array.dtype))
+    return new, (operands[0], replace(weights, value=value), *operands[2:])
 
 
-def _replaced(node: Compute, root: Term, old: Term, new: Term, operands: tuple[Operand, ...]) -> Compute:
+def _with_addend(node: Compute, writer: Rewriter, total: Term, addend: _Known) -> tuple[Term, Operands] | None:
+    """``(reduced + b) + c``: one addend."""
+    return _with_bias(node, writer, total, addend, "add")
+
+
+def _with_bias(node: Compute, writer: Rewriter, total: Term, more: _Known, how: str) -> tuple[Term, Operands] | None:
+    """The sum with its bias combined with another constant."""
+    reduced = next((a for a in total.args if a.reads(REDUCED)), None)
+    known = None if reduced is None else _beside(node, writer, total, reduced)
+    combined = None if known is None else _combined(node, writer, known, more, how)
+    return None if combined is None or reduced is None else (reduced + combined[0], combined[1])
+
+
+def _replaced(node: Compute, root: Term, old: Term, new: Term, operands: Operands) -> Compute:
     """The node with one subtree of its post exchanged; operands that nobody reads any more are dropped."""
-
-    def rebuilt(term: Term) -> Term:
-        if term is old:
-            return new
-        return term if not term.args else Term(term.name, tuple(rebuilt(a) for a in term.args), term.dtype, term.imm)
-
-    post = expression(rebuilt(root))
-    used = {0, 1, *(int(s.imm) for s in post.steps if s.op == "arg" and s.imm is not None and s.imm >= 0)}
-    places = {old_place: i for i, old_place in enumerate(sorted(used))}
-    kept = tuple(operands[i] for i in sorted(used))
-    steps = tuple(
-        replace(s, imm=places[int(s.imm)]) if s.op == "arg" and s.imm is not None and s.imm >= 0 else s
-        for s in post.steps
-    )
-    final = None if len(steps) == 1 and steps[0].op == "arg" and steps[0].imm == -1 else replace(post, steps=steps)
-    return replace(node, operands=kept, post=final)
+    post = expression(exchanged(root, old, new))
+    made = replace(node, operands=operands, post=post).pruned(keep=2)
+    return replace(made, post=None) if post.steps[0].imm == REDUCED and post.is_identity else made

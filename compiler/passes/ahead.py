@@ -7,18 +7,16 @@ other, the reader does both in the same cycles; it need not wait, and where ever
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
-from math import prod
 
-from compiler.ir.access import Access
-from compiler.ir.expr import FREE, Expr, Step
-from compiler.ir.graph import Compute, Graph, Node, Operand, readers_of
-from compiler.ir.terms import Term, arg, expression, term_of
+from compiler.ir.expr import FREE, Expr, straight
+from compiler.ir.graph import Compute, Graph, Node
+from compiler.ir.terms import Term, arg, expression
 from compiler.ir.types import TensorType
 from compiler.numerics.scalar import may_widen
 from compiler.passes.clean import dead_code
-from compiler.passes.fuse import MAX_EXTRA, MAX_STREAMS, deduplicated, into
+from compiler.passes.fuse import MAX_EXTRA, MAX_STREAMS, recomputed
+from compiler.passes.rewriter import Rewriter
 
 ROOM = 4  # steps of an element that follow each other in one cycle: units behind each other in a lane
 READERS = 3  # that compute a map anew: more would be billed more arithmetic than the way is worth
@@ -30,112 +28,78 @@ def ahead(graph: Graph) -> Graph:
     """Sums behind contractions that no epilogue has operands for become maps; maps of few steps are computed by their
     readers, as far as those have room; the same values."""
     graph = _residuals_apart(graph)
-    readers = readers_of(graph)
-    done = {n.output: n for n in graph.nodes}
+    writer = Rewriter(graph)
+    done = dict(writer.makers)
     for node in graph.nodes:
         found = done[node.output]
-        if not (isinstance(found, Compute) and _is_short(found)):
-            continue
-        able = [(r, _taken(found, done[r.output], graph)) for r in readers.get(node.output, [])]
-        done.update((r.output, new) for r, new in [a for a in able if a[1] is not None][:READERS] if new is not None)
-    return dead_code(graph.with_nodes(tuple(done[n.output] for n in graph.nodes)))
+        if isinstance(found, Compute) and _is_short(found) and not _is_narrow(found, graph):
+            able = [_with(found, done[r.output]) for r in writer.readers.get(node.output, [])]
+            done.update((reader.output, reader) for reader in [r for r in able if r is not None][:READERS])
+    return dead_code(writer.done(done[n.output] for n in graph.nodes))
 
 
 def room(expr: Expr) -> int:
     """Units that the steps take; more than there are for a step that takes several."""
-    work = [s.op for s in expr.steps if s.op not in FREE]
-    return sum(1 if op in SIMPLE else 2 if op in TWICE else ROOM + 1 for op in work)
+    return sum(1 if op in SIMPLE else 2 if op in TWICE else ROOM + 1 for op in expr.ops if op not in FREE)
 
 
 def _is_short(node: Compute) -> bool:
-    return node.reducer is None and node.post is None and node.points > 1 and 0 < room(node.expr) < ROOM
+    return node.is_map and node.points > 1 and 0 < room(node.expr) < ROOM
 
 
-def _taken(producer: Compute, reader: Node, graph: Graph) -> Compute | None:
+def _with(producer: Compute, reader: Node) -> Compute | None:
     """The reader with the map in its expression; None where that is impossible or takes more cycles."""
-    if not isinstance(reader, Compute) or reader.is_contraction or producer.guard != reader.guard:
+    new = recomputed(producer, reader)
+    if new is None or room(new.expr) + bool(new.reducer) > ROOM or len(new.operands) > MAX_STREAMS:
         return None
-    if sum(o.value == producer.output for o in reader.operands) != 1 or _is_narrow(producer, graph):
-        return None
-    new = into(producer, reader)
-    if new is None:
-        return None
-    new = deduplicated(new, Counter())
-    if room(new.expr) + bool(new.reducer) > ROOM or len(new.operands) > MAX_STREAMS:
-        return None
-    return replace(new, source=reader.source)
+    return new
 
 
 def _is_narrow(producer: Compute, graph: Graph) -> bool:
     """Whether the result is kept in fewer bytes than what it is made of: then its readers fetch less than the map did."""
-    types = graph.types
-    most = max((types[o.value].dtype.size for o in producer.operands if _is_whole(o, producer, graph)), default=0)
-    return types[producer.output].dtype.size < most
-
-
-def _is_whole(operand: Operand, node: Compute, graph: Graph) -> bool:
-    return graph.types[operand.value].elements >= prod(node.loops)
+    kinds = [graph.types[o.value] for o in producer.operands]
+    most = max((kind.dtype.size for kind in kinds if kind.elements >= producer.points), default=0)
+    return graph.types[producer.output].dtype.size < most
 
 
 def _residuals_apart(graph: Graph) -> Graph:
     """Contractions whose epilogue reads more than its operands allow, without the sum that ends it."""
-    nodes: list[Node] = []
-    types = dict(graph.types)
-    for node in graph.nodes:
-        parts = _apart(node) if isinstance(node, Compute) else None
-        nodes += parts or [node]
-        if parts:
-            types[parts[0].output] = TensorType(types[node.output].dtype, types[node.output].shape)
-    return graph.with_nodes(tuple(nodes), types=types)
+    writer = Rewriter(graph)
+    return writer.each(lambda node: _apart(node, writer), Compute)
 
 
-def _apart(node: Compute) -> list[Compute] | None:
+def _apart(node: Compute, writer: Rewriter) -> list[Node] | None:
     """A contraction that reads one operand too many, which its last step adds, as a contraction and a map."""
+    found = _residual(node)
+    if found is None or node.post is None:
+        return None
+    rest, residual = found
+    steps, last = node.post.steps, node.post.steps[-1]
+    middle = writer.value(f"{node.output}~sum", TensorType(steps[rest].dtype, node.shape))
+    name = writer.name(f"{node.name}~sum")
+    first = replace(node, name=name, output=middle, post=straight(steps[: rest + 1])).pruned(keep=2)
+    pair = (arg(0, steps[rest].dtype), arg(1, node.post.reads[residual]))
+    total = expression(Term("add", pair if last.args[0] == rest else pair[::-1], last.dtype))
+    operands = (writer.whole(middle), node.operands[residual].keep(range(node.parallel)))
+    done = Compute(
+        node.name, node.output, node.source, node.shape, node.parallel, operands, total, None, None, guard=node.guard
+    )
+    return [first, done]
+
+
+def _residual(node: Compute) -> tuple[int, int] | None:
+    """Of a contraction with one operand too many that its last step adds: the step that it is added to, and the operand."""
     if not node.is_contraction or node.post is None or len(node.operands) != 2 + MAX_EXTRA + 1:
         return None
-    *before, last = node.post.steps
-    added = [at for at in last.args if before[at].op == "arg" and int(before[at].imm or 0) >= 0] if before else []
-    if last.op != "add" or len(added) != 1 or not may_widen(before[added[0]].dtype.numpy, last.dtype.numpy):
-        return None
-    position = int(before[added[0]].imm or 0)
-    rest = next(at for at in last.args if at != added[0])
-    if sum(s.op == "arg" and s.imm == position for s in before) != 1 or before[rest].dtype != last.dtype:
-        return None
-    places = {i: arg(i - (i > position), s.dtype) for i, s in _arguments(node.post).items()}
-    middle = f"{node.output}~sum"
-    first = replace(
-        node,
-        name=f"{node.name}~sum",
-        output=middle,
-        operands=tuple(o for i, o in enumerate(node.operands) if i != position),
-        post=expression(term_of(Expr(tuple(before[: rest + 1])), places)),
-    )
-    shape = node.loops[: node.parallel]
-    residual = node.operands[position]
-    matrix = tuple(row[: node.parallel] for row in residual.access.matrix)
-    operands = (
-        Operand(middle, Access.identity(len(shape))),
-        Operand(residual.value, Access(residual.access.offset, matrix), residual.fill),
-    )
-    kinds = (before[rest].dtype, before[added[0]].dtype)
-    pair = (arg(0, kinds[0]), arg(1, kinds[1]))
-    total = Term("add", pair if last.args[0] == rest else pair[::-1], last.dtype)
-    return [
-        first,
-        Compute(
-            node.name,
-            node.output,
-            node.source,
-            shape,
-            len(shape),
-            operands,
-            expression(total),
-            None,
-            None,
-            guard=node.guard,
-        ),
-    ]
+    last = node.post.steps[-1]
+    for at, rest in (last.args, last.args[::-1]) if last.op == "add" else ():
+        if _is_addend(node.post, at) and node.post.steps[rest].dtype == last.dtype:
+            return rest, int(node.post.steps[at].imm or 0)
+    return None
 
 
-def _arguments(expr: Expr) -> dict[int, Step]:
-    return {int(s.imm): s for s in expr.steps if s.op == "arg" and s.imm is not None and s.imm >= 0}
+def _is_addend(post: Expr, at: int) -> bool:
+    """Whether a step is an operand that nothing else reads, and that the last step may widen."""
+    step = post.steps[at]
+    alone = step.op == "arg" and step.imm in post.reads and post.times(int(step.imm or 0)) == 1
+    return alone and may_widen(step.dtype.numpy, post.dtype.numpy)

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
-from compiler.ir.access import Access
 from compiler.ir.graph import Compute, Graph, Join, Node, Operand, Part, View, operands_of, reads_of
 from compiler.ir.types import TensorType
 from compiler.passes.live import live_bytes
@@ -71,7 +70,6 @@ def _stretches(graph: Graph, at: int, room: int) -> Iterator[_Stretch]:
     for number, node in enumerate(graph.nodes):
         for value in reads_of(node):
             readers.setdefault(value, []).append(number)
-    kept = {*graph.outputs, *(s.update for s in graph.states)}
     for last in range(at, min(at + REACH, len(graph.nodes))):
         if graph.types[graph.nodes[last].output].bytes > room:
             continue
@@ -79,13 +77,19 @@ def _stretches(graph: Graph, at: int, room: int) -> Iterator[_Stretch]:
             nodes = graph.nodes[first : last + 1]
             if not _takes_part(nodes[0]):
                 break
-            inner = [n.output for n in nodes[:-1]]
-            if any(v in kept or any(not first <= r <= last for r in readers.get(v, ())) for v in inner):
-                continue
-            for dim, size in enumerate(graph.types[nodes[-1].output].shape):
-                stretch = _Stretch(graph, first, nodes, dim)
-                if size >= COUNTS[0] and len(nodes) > 1 and stretch.known():
-                    yield stretch
+            within = range(first, last + 1)
+            alone = all(
+                n.output not in graph.kept and all(r in within for r in readers.get(n.output, ())) for n in nodes[:-1]
+            )
+            yield from _cut_along(graph, first, nodes) if alone and len(nodes) > 1 else ()
+
+
+def _cut_along(graph: Graph, first: int, nodes: tuple[Node, ...]) -> Iterator[_Stretch]:
+    """A stretch by each dimension of its result along which all of it can be cut."""
+    for dim, size in enumerate(graph.types[nodes[-1].output].shape):
+        stretch = _Stretch(graph, first, nodes, dim)
+        if size >= COUNTS[0] and stretch.known():
+            yield stretch
 
 
 def _takes_part(node: Node) -> bool:
@@ -106,20 +110,20 @@ class _Stretch:
             dim = self.dims.get(node.output)
             if dim is None or not _takes_part(node) or (isinstance(node, Join) and node.axis == dim):
                 return False
-            for operand in self.read(node):
-                if operand.value not in self.made:
-                    continue
-                moving = [j for j, row in enumerate(operand.access.matrix) if row[dim]]
-                if len(moving) != 1 or operand.access.matrix[moving[0]][dim] < 0:
-                    return False
-                if self.dims.setdefault(operand.value, moving[0]) != moving[0]:
-                    return False
+            if not all(self._rises(o, dim) for o in self.read(node) if o.value in self.made):
+                return False
         return True
+
+    def _rises(self, operand: Operand, loop: int) -> bool:
+        """Whether the loop moves one dimension of the operand, upwards, and no reader another one."""
+        moved, access = operand.access.dims(loop), operand.access
+        rises = len(moved) == 1 and access.matrix[moved[0]][loop] > 0
+        return rises and self.dims.setdefault(operand.value, moved[0]) == moved[0]
 
     def read(self, node: Node) -> tuple[Operand, ...]:
         """Operands; the parts of a join as if each were read alone."""
         if isinstance(node, Join):
-            return tuple(Operand(p, Access.identity(len(self.graph.types[p].shape))) for p in node.parts)
+            return tuple(Operand.whole(p, len(self.graph.types[p].shape)) for p in node.parts)
         return operands_of(node)
 
     def loops(self, node: Node) -> tuple[int, ...]:
@@ -161,10 +165,10 @@ class _Stretch:
         return rows, lows
 
     def _range(self, node: Node, operand: Operand, dim: int, rows: Rows) -> Rows:
-        moved = shifted(operand, self.dims[node.output], rows[0])
+        moved = operand.access.shifted(self.dims[node.output], rows[0])
         loops = list(self.loops(node))
         loops[self.dims[node.output]] = rows[1] - rows[0]
-        return moved.access.range(dim, tuple(loops))
+        return moved.range(dim, tuple(loops))
 
 
 class _Writer:
@@ -231,12 +235,12 @@ class _Writer:
         self.name[value], self.rows[value] = made, (low, end)
 
     def _operand(self, operand: Operand, dim: int, start: int) -> Operand:
-        moved = shifted(operand, dim, start)
+        access = operand.access.shifted(dim, start)
         if operand.value not in self.name:
-            return moved
-        j = self.stretch.dims[operand.value]
-        offset = tuple(o - self.rows[operand.value][0] * (i == j) for i, o in enumerate(moved.access.offset))
-        return replace(moved, value=self.name[operand.value], access=Access(offset, moved.access.matrix))
+            return operand.read_by(access)
+        j, low = self.stretch.dims[operand.value], self.rows[operand.value][0]
+        access = access.replaced(j, access.offset[j] - low, access.matrix[j])
+        return replace(operand, value=self.name[operand.value], access=access)
 
     def _slice(self, value: str, dim: int, rows: Rows, node: Node, band: int) -> str:
         if self.rows.get(value) == rows:
@@ -247,8 +251,7 @@ class _Writer:
         """Some of the rows at hand."""
         j = self.stretch.dims[value] if dim is None else dim
         name = self._value(value, kind, band, rows, j)
-        whole = Operand(value, Access.identity(len(self.types[value].shape)))
-        part = self._operand(whole, j, rows[0])
+        part = self._operand(self.writer.whole(value), j, rows[0])
         self.nodes.append(View(self.writer.name(f"{node.name}~{kind}{band}"), name, node.source, operand=part))
         return name
 
@@ -258,10 +261,3 @@ class _Writer:
         j = self.stretch.dims[value] if dim is None else dim
         shape = tuple(rows[1] - rows[0] if i == j else n for i, n in enumerate(t.shape))
         return self.writer.value(f"{value}~{kind}{band}", TensorType(t.dtype, shape))
-
-
-def shifted(operand: Operand, loop: int, start: int) -> Operand:
-    """The operand as a loop that begins at ``start`` reads it."""
-    access = operand.access
-    offset = tuple(o + row[loop] * start for o, row in zip(access.offset, access.matrix, strict=True))
-    return replace(operand, access=Access(offset, access.matrix))

@@ -12,42 +12,29 @@ from typing import Any
 
 import numpy as np
 
-from compiler.ir.access import Access
-from compiler.ir.graph import Compute, Graph, Node, Operand, View
+from compiler.ir.graph import Compute, Graph, Node, Operand, View, sources_of
 from compiler.ir.types import TensorType
+from compiler.passes.rewriter import Rewriter
 
 Array = np.ndarray[Any, Any]
 
 
 def combine(graph: Graph) -> Graph:
     """Groups of contractions that differ in their constants only, as one each; ``metadata["combined"]`` lists them."""
-    groups: dict[object, list[Compute]] = {}
-    for node in graph.nodes:
-        if isinstance(node, Compute):
-            opened = _opened(node, graph)
-            if (key := _key(opened, graph)) is not None:
-                groups.setdefault(key, []).append(opened)
-    wide = [group for group in groups.values() if len(group) > 1]
+    wide = [group for group in _groups(graph) if len(group) > 1]
     if not wide:
         return graph
     work = _Work(graph)
     first = {group[0].output: group for group in wide}
-    views = {node.output: work.combined(group) for group in wide for node in group[:1]}
     gone = {node.output for group in wide for node in group}
-    nodes: list[Node] = []
-    for node in graph.nodes:
+
+    def made(node: Compute) -> list[Node] | None:
         if node.output in first:
-            nodes += views[node.output]
-        elif node.output not in gone:
-            nodes.append(node)
+            return work.combined(first[node.output])
+        return [] if node.output in gone else None
+
     listed = json.dumps([[node.name for node in group] for group in wide])
-    return replace(
-        graph,
-        nodes=tuple(nodes),
-        types=work.types,
-        constants=work.constants,
-        metadata={**graph.metadata, "combined": listed},
-    )
+    return replace(work.writer.each(made, Compute), metadata={**graph.metadata, "combined": listed})
 
 
 def combined_groups(graph: Graph) -> list[list[str]]:
@@ -56,127 +43,105 @@ def combined_groups(graph: Graph) -> list[list[str]]:
     return found
 
 
+def _groups(graph: Graph) -> list[list[Compute]]:
+    """Contractions that can be one, each on its own at least."""
+    groups: dict[object, list[Compute]] = {}
+    for node in graph.nodes:
+        if isinstance(node, Compute) and node.is_contraction and node.operands[1].value in graph.constants:
+            opened = _opened(node, graph)
+            key = _key(opened, graph)
+            if key is not None:
+                groups.setdefault(key, []).append(opened)
+    return list(groups.values())
+
+
 def _key(node: Compute, graph: Graph) -> object | None:
     """What two contractions must have in common; None for one that cannot be combined."""
-    if not node.is_contraction or node.operands[0].value in graph.constants:
-        return None
     column = _column(node, graph)
-    if column is None:
+    if column is None or node.operands[0].value in graph.constants or (node.post and column in node.post.indices):
         return None
-    shared: list[object] = []
-    for operand in node.operands[1:]:
-        if _along(operand, column) is None:
-            if any(row[column] for row in operand.access.matrix):
-                return None
-            shared.append(operand)
-        elif operand.value not in graph.constants or operand.fill is not None:
-            return None
-        else:
-            shape = list(graph.constants[operand.value].shape)
-            shape[_along(operand, column) or 0] = 0
-            shared.append((operand.access, tuple(shape), graph.types[operand.value].dtype))
+    shared = [_shared(operand, column, graph) for operand in node.operands[1:]]
+    if any(part is None for part in shared):
+        return None
     loops = tuple(0 if i == column else n for i, n in enumerate(node.loops))
     kind = graph.types[node.output].dtype
-    asks = any(s.op == "index" and s.imm == column for s in (node.post.steps if node.post else ()))
-    return None if asks else repr((node.operands[0], shared, loops, node.expr, node.post, column, kind, node.guard))
+    return repr((node.operands[0], shared, loops, node.expr, node.post, column, kind, node.guard))
+
+
+def _shared(operand: Operand, column: int, graph: Graph) -> object | None:
+    """What an operand has in common with those of others: all where the columns reuse it, all but the column's extent where
+    it is a constant along them; None where it is neither."""
+    along = operand.access.along(column)
+    if along is None:
+        return None if operand.access.uses(column) else operand
+    if operand.value not in graph.constants or operand.fill is not None:
+        return None
+    kind = graph.types[operand.value]
+    return operand.access, (*kind.shape[:along], 0, *kind.shape[along + 1 :]), kind.dtype
 
 
 def _opened(node: Compute, graph: Graph) -> Compute:
-    """A contraction by a single column, as a loop of one step over it; other nodes as they are."""
-    if not node.is_contraction or node.operands[1].value not in graph.constants or _column(node, graph) is not None:
+    """A contraction by a single column, as a loop of one step over it; others as they are."""
+    if _column(node, graph) is not None:
         return node
-    used = [any(row[i] for o in node.operands for row in o.access.matrix) for i in range(node.parallel)]
-    free = [i for i in range(node.parallel) if node.loops[i] == 1 and not used[i]]
     weights = node.operands[1]
-    shape = graph.types[weights.value].shape
-    alone = [j for j, row in enumerate(weights.access.matrix) if shape[j] == 1 and not any(row)]
-    if not free or not alone:
+    idle = [i for i, n in enumerate(node.shape) if n == 1 and not any(o.access.uses(i) for o in node.operands)]
+    still = [j for j, n in enumerate(graph.types[weights.value].shape) if n == 1 and not weights.access.loops(j)]
+    if not idle or not still:
         return node
-    matrix = list(weights.access.matrix)
-    matrix[alone[0]] = tuple(int(i == free[-1]) for i in range(len(node.loops)))
-    opened = replace(weights, access=replace(weights.access, matrix=tuple(matrix)))
+    row = tuple(int(i == idle[-1]) for i in range(len(node.loops)))
+    opened = weights.read_by(weights.access.replaced(still[0], weights.access.offset[still[0]], row))
     return replace(node, operands=(node.operands[0], opened, *node.operands[2:]))
 
 
 def _column(node: Compute, graph: Graph) -> int | None:
     """The one loop that only the constant factor has, perhaps of one step; every constant that it moves spans it whole."""
-    if node.operands[1].value not in graph.constants:
+    moving, fixed = (o.access for o in node.operands[:2])
+    own = sorted((fixed.moving - moving.moving).intersection(range(node.parallel)))
+    own = [i for i in own if node.loops[i] > 1] or own
+    if len(own) != 1:
         return None
-    moving, fixed = (
-        [any(row[i] for row in node.operands[k].access.matrix) for i in range(node.parallel)] for k in (0, 1)
-    )
-    found = [i for i in range(node.parallel) if fixed[i] and not moving[i]]
-    found = [i for i in found if node.loops[i] > 1] or found
-    if len(found) != 1:
-        return None
-    for operand in node.operands[1:]:
-        along = _along(operand, found[0])
-        if along is not None and graph.types[operand.value].shape[along] != node.loops[found[0]]:
-            return None
-    return found[0]
-
-
-def _along(operand: Operand, column: int) -> int | None:
-    """The dimension that the column loop walks, alone and step by step; None when there is none."""
-    rows = operand.access.matrix
-    moved = [j for j, row in enumerate(rows) if row[column]]
-    if len(moved) != 1 or operand.access.offset[moved[0]]:
-        return None
-    row = rows[moved[0]]
-    return moved[0] if row[column] == 1 and sum(map(abs, row)) == 1 else None
+    spans = [(graph.types[o.value].shape, o.access.along(own[0])) for o in node.operands[1:]]
+    return own[0] if all(j is None or shape[j] == node.loops[own[0]] for shape, j in spans) else None
 
 
 class _Work:
-    """The graph's constants and types, and those added."""
+    """What the groups become. Constants side by side are made once only, however often the same ones meet (the steps of a
+    recurrent layer)."""
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.constants = dict(graph.constants)
-        self.types = dict(graph.types)
+        self.writer = Rewriter(graph)
         self.joined: dict[tuple[tuple[str, ...], int], str] = {}
 
     def combined(self, group: list[Compute]) -> list[Node]:
         """One contraction for the group and a slice of it for every member."""
-        first = group[0]
-        column = _column(first, self.graph)
+        first, writer = group[0], self.writer
+        column = _column(first, writer.graph)
         assert column is not None
         total = sum(node.loops[column] for node in group)
-        operands = [first.operands[0]]
-        for place in range(1, len(first.operands)):
-            along = _along(first.operands[place], column)
-            if along is None:
-                operands.append(first.operands[place])
-                continue
-            name = self._joined(tuple(node.operands[place].value for node in group), along)
-            operands.append(replace(first.operands[place], value=name))
         loops = tuple(total if i == column else n for i, n in enumerate(first.loops))
-        output = self._name(f"{first.output}~all")
-        self.types[output] = TensorType(self.types[first.output].dtype, loops[: first.parallel])
-        sources = tuple(dict.fromkeys(s for node in group for s in node.source))
-        name = "+".join(node.name for node in group)
+        kind = TensorType(writer.types[first.output].dtype, loops[: first.parallel])
+        operands = tuple(self._side_by_side(group, place, column) for place in range(len(first.operands)))
+        output, name = writer.value(f"{first.output}~all", kind), writer.name("+".join(node.name for node in group))
         nodes: list[Node] = [
-            replace(first, name=name, output=output, source=sources, loops=loops, operands=tuple(operands))
+            replace(first, name=name, output=output, source=sources_of(*group), loops=loops, operands=operands)
         ]
         at = 0
         for node in group:
-            rank = node.parallel
-            offset = tuple(at if j == column else 0 for j in range(rank))
-            view = Operand(output, Access(offset, Access.identity(rank).matrix))
-            nodes.append(View(node.name, node.output, node.source, guard=node.guard, operand=view))
+            whole = writer.whole(output)
+            part = whole.read_by(whole.access.replaced(column, at, whole.access.matrix[column]))
+            nodes.append(View(node.name, node.output, node.source, guard=node.guard, operand=part))
             at += node.loops[column]
         return nodes
 
-    def _joined(self, parts: tuple[str, ...], along: int) -> str:
-        """The constants in a row; once only, however often the same ones meet (the steps of a recurrent layer)."""
-        if (parts, along) not in self.joined:
-            name = self._name(f"{parts[0]}~all")
-            array: Array = np.concatenate([self.graph.constants[part] for part in parts], axis=along)
-            self.constants[name] = array
-            self.types[name] = TensorType(self.types[parts[0]].dtype, array.shape)
-            self.joined[parts, along] = name
-        return self.joined[parts, along]
-
-    def _name(self, name: str) -> str:
-        while name in self.types:
-            name += "'"
-        return name
+    def _side_by_side(self, group: list[Compute], place: int, column: int) -> Operand:
+        """One operand of all members: the first member's, or the constants of all in a row."""
+        operand = group[0].operands[place]
+        along = operand.access.along(column) if place else None
+        if along is None:
+            return operand
+        key = (tuple(node.operands[place].value for node in group), along)
+        if key not in self.joined:
+            arrays: list[Array] = [self.writer.graph.constants[part] for part in key[0]]
+            self.joined[key] = self.writer.constant(f"{key[0][0]}~all", np.concatenate(arrays, axis=along))
+        return replace(operand, value=self.joined[key])

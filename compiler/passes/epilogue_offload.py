@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FULL = (3, 4)  # as full as passes are, about: planes have more to do than passes that are all full
 
 
-def shared(graph: Graph, machine: Machine) -> Graph:
+def offload_epilogues(graph: Graph, machine: Machine) -> Graph:
     """The graph with epilogues split, those first that free most cycles of planes for one of a vector unit, as long as planes
     have more to do, and more than the links."""
     planes, vector = _demand(graph, machine)
@@ -39,7 +39,7 @@ def shared(graph: Graph, machine: Machine) -> Graph:
     return split_post(graph, machine, chosen) if chosen else graph
 
 
-def pressed(graph: Graph, machine: Machine) -> bool:
+def planes_are_busiest(graph: Graph, machine: Machine) -> bool:
     """Whether planes have about as much to do as any other kind of unit, or more."""
     planes, vector = _demand(graph, machine)
     others = max(link_cycles(graph, machine), vector // max(1, machine.vector.instances))

@@ -10,54 +10,47 @@ from __future__ import annotations
 from dataclasses import replace
 from math import isfinite
 
-from compiler.ir.graph import Compute, Graph, Node, View, readers_of
+from compiler.ir.expr import REDUCED
+from compiler.ir.graph import Compute, Graph, View, sources_of
 from compiler.ir.terms import Term, arg, const, expression, term_of
+from compiler.passes.patterns import matches, pattern
+from compiler.passes.rewriter import Rewriter
+
+SCALED = pattern("u * c")
 
 
 def factors(graph: Graph) -> Graph:
     """Maps that only multiply a product by constant weights, which nobody else reads, by a number: as views of the product
     with the factor in its epilogue."""
-    readers = readers_of(graph)
-    kept = {*graph.outputs, *(s.update for s in graph.states)}
-    made = {n.output: n for n in graph.nodes}
+    writer = Rewriter(graph)
+    made = dict(writer.makers)
     for node in graph.nodes:
-        factor = _factor(node)
+        factor = _factor(node) if isinstance(node, Compute) else None
         if factor is None or not isinstance(node, Compute):
             continue
         (operand,) = node.operands
         product = made.get(operand.value)
-        alone = operand.value not in kept and len(readers[operand.value]) == 1 and operand.fill in (None, 0.0)
-        if (
-            not alone
-            or not isinstance(product, Compute)
-            or not _weighted(product, graph)
-            or product.guard != node.guard
-        ):
-            continue
-        whole = arg(-1, product.expr.dtype) if product.post is None else term_of(product.post)
-        if whole.dtype != factor.dtype:
-            continue
-        source = tuple(dict.fromkeys((*product.source, *node.source)))
-        made[product.output] = replace(product, post=expression(whole * factor), source=source)
-        made[node.output] = View(node.name, node.output, node.source, operand, guard=node.guard)
-    return graph.with_nodes(tuple(made[n.output] for n in graph.nodes))
+        alone = len(writer.readers[operand.value]) == 1 and operand.value not in graph.kept
+        if alone and isinstance(product, Compute) and product.guard == node.guard and _takes(product, factor, graph):
+            whole = arg(REDUCED, product.expr.dtype) if product.post is None else term_of(product.post)
+            source = sources_of(product, node)
+            made[product.output] = replace(product, post=expression(whole * factor), source=source)
+            made[node.output] = View(node.name, node.output, node.source, operand, guard=node.guard)
+    return writer.done(made[n.output] for n in graph.nodes)
 
 
-def _factor(node: Node) -> Term | None:
+def _factor(node: Compute) -> Term | None:
     """The number by which a map multiplies what it reads, if that is all it does."""
-    if not isinstance(node, Compute) or node.reducer is not None or node.post is not None or len(node.operands) != 1:
+    if not node.is_map or len(node.operands) != 1 or node.operands[0].fill not in (None, 0.0):
         return None
     root = term_of(node.expr)
-    if root.name != "mul" or not root.dtype.is_float or sorted(a.name for a in root.args) != ["arg", "const"]:
-        return None
-    known = next(a for a in root.args if a.name == "const")
-    return const(float(known.imm), root.dtype) if known.imm is not None and isfinite(known.imm) else None
+    found = next(matches(SCALED, root), None)
+    literal = found["c"].imm if found and root.dtype.is_float and found["u"].name == "arg" else None
+    return const(float(literal), root.dtype) if literal is not None and isfinite(literal) else None
 
 
-def _weighted(node: Compute, graph: Graph) -> bool:
-    """Whether one factor of a product is constant: it can take another."""
-    return (
-        node.is_contraction
-        and node.expr.dtype.is_float
-        and sum(o.value in graph.constants for o in node.operands[:2]) == 1
-    )
+def _takes(node: Compute, factor: Term, graph: Graph) -> bool:
+    """Whether one factor of a product is constant, so that it can take another of its type."""
+    known = sum(o.value in graph.constants for o in node.operands[:2])
+    whole = (node.post or node.expr).dtype
+    return node.is_contraction and node.expr.dtype.is_float and known == 1 and whole == factor.dtype

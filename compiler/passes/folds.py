@@ -8,17 +8,19 @@ which lie together in memory.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from math import prod
 
 from compiler.ir.access import Access
 from compiler.ir.graph import Compute, Gather, Graph, Node, Operand, Reshape
-from compiler.ir.terms import Term, arg, expression, term_of
-from compiler.ir.types import DType, TensorType
+from compiler.ir.terms import arg, expression, term_of
+from compiler.ir.types import TensorType
 from compiler.numerics.reduce import identity
 from compiler.passes.ahead import ROOM, room
 from compiler.passes.fuse import MAX_STREAMS
-from compiler.passes.windows import FOLDS
+from compiler.passes.parts import walks_whole
+from compiler.passes.rewriter import Rewriter
+from compiler.passes.windows import FOLDS, paired
 
 LEAST = 1 << 16  # elements of a reduction that keeps a vector unit busy long enough for others to wait
 
@@ -26,50 +28,60 @@ LEAST = 1 << 16  # elements of a reduction that keeps a vector unit busy long en
 def folds(graph: Graph, least: int = LEAST) -> Graph:
     """Reductions of ``least`` elements or more that leave units of a lane idle take two or four elements at a time; the same
     values."""
-    types = dict(graph.types)
     made = {n.output for n in graph.nodes if isinstance(n, Compute | Gather)}  # their places are chosen for who reads
     made |= {n.output for n in graph.nodes if isinstance(n, Reshape) and n.input in made}
-    made -= _joined(graph, least)
-    nodes: list[Node] = []
-    for node in graph.nodes:
-        able = isinstance(node, Compute) and _fits(node, least) and all(o.value in made for o in node.operands)
-        nodes += _folded(node, types) if able and isinstance(node, Compute) else [node]
-    return graph.with_nodes(tuple(nodes), types=types)
+    made -= _read_together(graph, least)
+    writer = Rewriter(graph)
+
+    def folded(node: Compute) -> list[Node] | None:
+        able = _fits(node, least) and all(o.value in made for o in node.operands)
+        return _folded(node, writer) if able else None
+
+    return writer.each(folded, Compute)
 
 
-def _joined(graph: Graph, least: int) -> set[str]:
+def _read_together(graph: Graph, least: int) -> set[str]:
     """Values that a map reads element by element beside another one as large. Folding would decide for one of the two in
     which order it lies in memory, and a map of two orders fetches a line for each element."""
     found: set[str] = set()
     for node in graph.nodes:
         if isinstance(node, Compute) and node.reducer is None:
-            large = {o.value for o in node.operands if prod(graph.types[o.value].shape) >= node.points >= least}
+            large = {o.value for o in node.operands if graph.types[o.value].elements >= node.points >= least}
             found |= large if len(large) > 1 else set()
     return found
 
 
 def _fits(node: Compute, least: int) -> bool:
-    counts = any(s.op == "index" and int(s.imm or 0) >= node.parallel for s in node.expr.steps)
     large = node.reduction > 1 and node.points * node.reduction >= least
+    counts = not node.expr.indices.isdisjoint(node.inner)
     return large and node.reducer in FOLDS and not node.is_contraction and not counts
 
 
-def _folded(node: Compute, types: dict[str, TensorType]) -> list[Node]:
-    moving = [i for i, o in enumerate(node.operands) if _moves(o, range(node.parallel, len(node.loops)))]
+def _moving(node: Compute) -> list[int]:
+    """Operands that reduction loops move."""
+    return [i for i, o in enumerate(node.operands) if o.access.uses(node.inner)]
+
+
+def _folded(node: Compute, writer: Rewriter) -> list[Node] | None:
+    moving = _moving(node)
     for count in (4, 2):
         streams = len(node.operands) + (count - 1) * len(moving)
         if streams > MAX_STREAMS or count * (room(node.expr) + 1) > ROOM:
             continue
-        flat, before = _flat(node, count, types)
-        if flat is None or 2 * flat.loops[-1] <= count:  # a tree not filled up so far: 0.0 would be added to -0.0
+        flat = len(node.inner) > 1 and node.loops[-1] % count != 0
+        if flat and not _is_line(node, moving, writer.types):
             continue
-        if flat.loops[-1] % count == 0 or _ends(flat, moving, types):
-            return [*before, _several(flat, moving, count)]
-    return [node]
+        if _is_long(node, node.reduction if flat else node.loops[-1], count, writer.types):
+            before, taken = _flattened(node, moving[0], writer) if flat else ([], node)
+            return [*before, _several(taken, moving, count)]
+    return None
 
 
-def _moves(operand: Operand, loops: range) -> bool:
-    return any(row[i] for row in operand.access.matrix for i in loops)
+def _is_long(node: Compute, extent: int, count: int, types: Mapping[str, TensorType]) -> bool:
+    """Whether a loop of that extent is one of groups of ``count``, the last of which may be filled up: not a tree that was
+    not filled up so far, since 0.0 would be added to -0.0."""
+    ends = node.expr.is_identity and (extent != node.loops[-1] or walks_whole(node, types))
+    return 2 * extent > count and (extent % count == 0 or ends)
 
 
 def _several(node: Compute, moving: list[int], count: int) -> Compute:
@@ -79,30 +91,20 @@ def _several(node: Compute, moving: list[int], count: int) -> Compute:
     extent = -(-node.loops[last] // count)
     step, apart = (1, extent) if _any_order(node) else (count, 1)
     fill = identity(node.reducer, node.expr.dtype.numpy) if node.loops[last] % count else None
-    operands = [_taken(o, last, step, 0, fill if i in moving else None) for i, o in enumerate(node.operands)]
+
+    def element(i: int, number: int) -> Operand:
+        """An operand at one of the elements that are taken together."""
+        o = node.operands[i]
+        behind = fill if fill is not None and i in moving else o.fill
+        return Operand(o.value, o.access.shifted(last, number * apart, step), behind)
+
+    operands = [element(i, 0) for i in range(len(node.operands))]
     terms = [term_of(node.expr)]
     for number in range(1, count):
-        places: dict[int, Term] = {}
-        for i in moving:
-            places[i] = arg(len(operands), _type_of(node, i))
-            operands.append(_taken(node.operands[i], last, step, number * apart, fill))
-        terms.append(term_of(node.expr, places))
-    while len(terms) > 1:
-        terms = [a.op(FOLDS[node.reducer], b) for a, b in zip(terms[0::2], terms[1::2], strict=True)]
-    loops = (*node.loops[:last], extent)
-    return replace(node, loops=loops, operands=tuple(operands), expr=expression(terms[0]))
-
-
-def _type_of(node: Compute, position: int) -> DType:
-    return next(s.dtype for s in node.expr.steps if s.op == "arg" and s.imm == position)
-
-
-def _taken(operand: Operand, loop: int, step: int, start: int, fill: float | None) -> Operand:
-    """An operand read at ``step`` times the loop's coordinate plus ``start``."""
-    access = operand.access
-    offset = tuple(o + row[loop] * start for o, row in zip(access.offset, access.matrix, strict=True))
-    rows = tuple((*row[:loop], row[loop] * step, *row[loop + 1 :]) for row in access.matrix)
-    return replace(operand, access=Access(offset, rows), fill=operand.fill if fill is None else fill)
+        terms.append(term_of(node.expr, {i: arg(len(operands) + n, node.expr.reads[i]) for n, i in enumerate(moving)}))
+        operands += [element(i, number) for i in moving]
+    expr = expression(paired(terms, FOLDS[node.reducer]))
+    return replace(node, loops=(*node.loops[:last], extent), operands=tuple(operands), expr=expr)
 
 
 def _any_order(node: Compute) -> bool:
@@ -110,53 +112,24 @@ def _any_order(node: Compute) -> bool:
     return not node.expr.dtype.is_float or (node.reducer != "sum" and node.expr.steps[-1].op == "abs")
 
 
-def _ends(node: Compute, moving: list[int], types: dict[str, TensorType]) -> bool:
-    """Whether plain elements end with the last loop, so that what is read behind it can be filled in."""
-    if not node.expr.is_identity:
+def _is_line(node: Compute, moving: list[int], types: Mapping[str, TensorType]) -> bool:
+    """Whether the reduction loops walk the last dimensions of the only operand that they move."""
+    if len(moving) != 1 or node.operands[moving[0]].fill is not None:
         return False
-    last = len(node.loops) - 1
-    return all(_covers(node.operands[i], last, node.loops[last], types) for i in moving)
+    access, shape = node.operands[moving[0]].access, types[node.operands[moving[0]].value].shape
+    first = len(shape) - len(node.inner)
+    return first >= 0 and all(access.walked(i, node.loops, shape) == first + at for at, i in enumerate(node.inner))
 
 
-def _covers(operand: Operand, loop: int, extent: int, types: dict[str, TensorType]) -> bool:
-    """Whether the loop walks along one dimension of the operand from its beginning to its end, and nowhere else."""
-    used = [j for j, row in enumerate(operand.access.matrix) if row[loop]]
-    if len(used) != 1 or operand.fill is not None:
-        return False
-    row, shape = operand.access.matrix[used[0]], types[operand.value].shape
-    alone = sum(map(abs, row)) == 1 and row[loop] == 1 and operand.access.offset[used[0]] == 0
-    return alone and shape[used[0]] == extent
-
-
-def _flat(node: Compute, count: int, types: dict[str, TensorType]) -> tuple[Compute | None, list[Node]]:
-    """The node with one reduction loop, where its last one is no multiple of ``count``; its operand is reshaped before."""
-    inner = node.loops[node.parallel :]
-    if len(inner) == 1 or node.loops[-1] % count == 0:
-        return node, []
-    moving = [i for i, o in enumerate(node.operands) if _moves(o, range(node.parallel, len(node.loops)))]
-    if len(moving) != 1:
-        return None, []
-    operand = node.operands[moving[0]]
-    shape = types[operand.value].shape
-    first = len(shape) - len(inner)
-    whole = first >= 0 and all(
-        _covers(operand, node.parallel + at, extent, types)
-        and operand.access.matrix[first + at][node.parallel + at] == 1
-        for at, extent in enumerate(inner)
-    )
-    if not whole:
-        return None, []
-    name = f"{operand.value}~flat"
-    while name in types:
-        name += "'"
-    types[name] = TensorType(types[operand.value].dtype, (*shape[:first], prod(inner)))
-    before = Reshape(f"{node.name}~flat", name, node.source, operand.value, guard=node.guard)
-    rank = node.parallel + 1
-    reads = [replace(o, access=_narrow(o.access, rank)) for o in node.operands]
-    rows = (*(row[:rank] for row in operand.access.matrix[:first]), (*(0,) * node.parallel, 1))
-    reads[moving[0]] = Operand(name, Access((*operand.access.offset[:first], 0), rows))
-    return replace(node, loops=(*node.loops[: node.parallel], prod(inner)), operands=tuple(reads)), [before]
-
-
-def _narrow(access: Access, rank: int) -> Access:
-    return Access(access.offset, tuple(row[:rank] for row in access.matrix))
+def _flattened(node: Compute, moving: int, writer: Rewriter) -> tuple[list[Node], Compute]:
+    """A reshape, and the node with its reduction loops as one, which reads it."""
+    operand = node.operands[moving]
+    kind = writer.types[operand.value]
+    first = len(kind.shape) - len(node.inner)
+    name = writer.value(f"{operand.value}~flat", TensorType(kind.dtype, (*kind.shape[:first], node.reduction)))
+    before = Reshape(writer.name(f"{node.name}~flat"), name, node.source, operand.value, guard=node.guard)
+    over = [*range(node.parallel), None]
+    reads = [o.keep(over) for o in node.operands]
+    line = Access.of_loops([node.parallel], node.parallel + 1)
+    reads[moving] = Operand(name, operand.access.project(range(first)).keep(over).stacked(line))
+    return [before], replace(node, loops=(*node.shape, node.reduction), operands=tuple(reads))

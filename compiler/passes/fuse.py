@@ -9,14 +9,13 @@ from collections import Counter
 from dataclasses import replace
 
 from compiler.ir.access import Access
-from compiler.ir.expr import Expr, Step, spliced, straight
-from compiler.ir.graph import Compute, Graph, Node, Operand
+from compiler.ir.expr import REDUCED, Expr, Step, spliced, straight
+from compiler.ir.graph import Compute, Graph, Node, Operand, sources_of
 from compiler.passes.clean import uses
 
 MAX_STREAMS = 4  # operands of a map or a reduction
 MAX_EXTRA = 3  # operands of a contraction besides its two factors
 MAX_STEPS = 64
-REDUCED = -1  # the operand of a post that is what was reduced
 
 
 def fuse(graph: Graph) -> Graph:
@@ -58,159 +57,127 @@ def _only_reader(node: Compute, value: str, counts: Counter[str]) -> bool:
 
 def deduplicated(node: Compute, counts: Counter[str]) -> Compute:
     """Equal operands become one (not the factors of a contraction, nor one stream before and one behind a reduction)."""
-    places: dict[tuple[object, ...], int] = {}
+    behind = node.post.reads if node.post else {}
+    places: dict[tuple[object, ...], int] = {}  # in the new list, by what tells operands apart
     renumbered: dict[int, int] = {}
     operands: list[Operand] = []
-    used = _positions(node)
-    behind = {int(s.imm) for s in node.post.steps if s.op == "arg" and s.imm is not None} if node.post else set()
     for i, operand in enumerate(node.operands):
-        factor = node.is_contraction and i < 2
-        key = (operand.value, operand.access, repr(operand.fill), i if factor else None, i in behind)
-        if i not in used or key in places:
+        factor = i if node.is_contraction and i < 2 else None
+        key = (operand.value, operand.access, repr(operand.fill), factor, i in behind)
+        used = i in node.expr.reads or i in behind
+        if used and key not in places:
+            places[key] = len(operands)
+            operands.append(operand)
+        else:
             counts[operand.value] -= 1
-            if i in used:
-                renumbered[i] = places[key]
-            continue
-        places[key] = renumbered[i] = len(operands)
-        operands.append(operand)
+        if used:
+            renumbered[i] = places[key]
     if len(operands) == len(node.operands):
         return node
-    return replace(
-        node,
-        operands=tuple(operands),
-        expr=_renumber(node.expr, renumbered),
-        post=_renumber(node.post, renumbered) if node.post else None,
-    )
+    post = node.post and node.post.renumbered(renumbered)
+    return replace(node, operands=tuple(operands), expr=node.expr.renumbered(renumbered), post=post)
 
 
-def _positions(node: Compute) -> set[int]:
-    steps = (*node.expr.steps, *(node.post.steps if node.post else ()))
-    return {int(s.imm) for s in steps if s.op == "arg" and s.imm is not None}
-
-
-def _renumber(expr: Expr, places: dict[int, int]) -> Expr:
-    return Expr(
-        tuple(
-            replace(s, imm=places[int(s.imm)]) if s.op == "arg" and s.imm is not None and s.imm in places else s
-            for s in expr.steps
-        )
-    )
-
-
-def _covers(access: Access, shape: tuple[int, ...], loops: tuple[int, ...]) -> bool:
-    """Whether the access reads each element of ``shape`` exactly once: a permutation of loops, some perhaps backwards."""
-    taken: set[int] = set()
-    for j, n in enumerate(shape):
-        terms = [(i, c) for i, c in enumerate(access.matrix[j]) if c and loops[i] > 1]
-        if n == 1 and not terms:
-            continue
-        if len(terms) != 1 or abs(terms[0][1]) != 1 or loops[terms[0][0]] != n or terms[0][0] in taken:
-            return False
-        taken.add(terms[0][0])
-    return access.stays_inside(shape, loops) and all(n == 1 or i in taken for i, n in enumerate(loops))
+def recomputed(producer: Compute, reader: Node) -> Compute | None:
+    """The reader with a map in its expression that others may read, too; None where that is impossible."""
+    if not isinstance(reader, Compute) or reader.is_contraction or producer.guard != reader.guard:
+        return None
+    if sum(o.value == producer.output for o in reader.operands) != 1:
+        return None
+    new = into(producer, reader)
+    return None if new is None else replace(deduplicated(new, Counter()), source=reader.source)
 
 
 def into(producer: Compute, node: Compute, full: set[str] | None = None) -> Compute | None:
     """A map computed inside the expression (or the post) of its reader; one with too many steps for that is noted in
     ``full``."""
-    position = next(i for i, o in enumerate(node.operands) if o.value == producer.output)
-    operand = node.operands[position]
-    in_expr = any(s.op == "arg" and s.imm == position for s in node.expr.steps)
-    in_post = node.post is not None and any(s.op == "arg" and s.imm == position for s in node.post.steps)
-    if in_expr == in_post or (in_expr and node.is_contraction) or producer.post is not None:
-        return None
-    loops = node.loops if in_expr else node.loops[: node.parallel]
-    outer = Access(operand.access.offset, tuple(r[: len(loops)] for r in operand.access.matrix))
-    if operand.fill is not None or not _covers(outer, producer.loops, loops):
+    position = _position(producer, node)
+    operand, in_expr = node.operands[position], position in node.expr.reads
+    loops, given = (node.loops, node.expr) if in_expr else (node.shape, node.post)
+    outer = operand.access.keep(range(len(loops)))
+    if given is None or not _may_join(producer, node, position) or not outer.is_permutation(loops, producer.loops):
         return None
     steps = _retargeted(producer.expr, len(node.operands), outer, loops)
     if steps is None:
         return None
-    operands = (
-        *node.operands,
-        *(replace(o, access=o.access.compose(operand.access, len(node.loops))) for o in producer.operands),
-    )
-    given = node.expr if in_expr else node.post
-    assert given is not None
     longer = spliced(given, position, steps, MAX_STEPS)
     if longer is None:
         if full is not None:
             full.add(producer.output)
         return None
-    expr, post = (longer, node.post) if in_expr else (node.expr, longer)
-    return _limited(replace(node, operands=operands, expr=expr, post=post, source=_sources(producer, node)))
+    reads = (o.through(operand.access, len(node.loops)) for o in producer.operands)
+    new = replace(node, operands=(*node.operands, *reads), source=sources_of(producer, node))
+    return _limited(replace(new, expr=longer) if in_expr else replace(new, post=longer))
+
+
+def _may_join(producer: Compute, node: Compute, position: int) -> bool:
+    """Whether an operand is read by the expression or by the post, not both, and may be computed there."""
+    in_expr, in_post = position in node.expr.reads, node.post is not None and position in node.post.reads
+    factor = in_expr and node.is_contraction
+    return in_expr != in_post and not factor and producer.post is None and node.operands[position].fill is None
+
+
+def _position(producer: Compute, node: Compute) -> int:
+    return next(i for i, o in enumerate(node.operands) if o.value == producer.output)
 
 
 def _behind(producer: Compute, node: Compute) -> Compute | None:
     """A map that follows a reduction computed as its post."""
-    if node.reducer is not None or node.post is not None:
+    position = _position(producer, node)
+    operand, width = node.operands[position], len(node.loops)
+    if not node.is_map or operand.fill is not None or not operand.access.is_permutation(node.loops, producer.shape):
         return None
-    position = next(i for i, o in enumerate(node.operands) if o.value == producer.output)
-    operand = node.operands[position]
-    shape = producer.loops[: producer.parallel]
-    if operand.fill is not None or not _covers(operand.access, shape, node.loops):
-        return None
-    width = len(node.loops)
-    tail = producer.loops[producer.parallel :]
-    loops = (*node.loops, *tail)
-    rows = [(*r, *(0,) * len(tail)) for r in operand.access.matrix]
-    rows += [tuple(int(i == width + r) for i in range(len(loops))) for r in range(len(tail))]
-    place = Access((*operand.access.offset, *(0,) * len(tail)), tuple(rows))
-    n = len(producer.operands)
-    reads = [replace(o, access=o.access.compose(place, len(loops))) for o in producer.operands]
-    reads += [
-        replace(o, access=Access(o.access.offset, tuple((*r, *(0,) * len(tail)) for r in o.access.matrix)))
-        for o in node.operands
-    ]
+    loops = (*node.loops, *(producer.loops[i] for i in producer.inner))
+    over = [*range(width), *(None for _ in producer.inner)]
+    place = operand.access.keep(over).stacked(Access.of_loops(range(width, len(loops)), len(loops)))
     inner = _retargeted(producer.expr, 0, place, loops)
-    reduced: list[Step] | None = [Step("arg", (), producer.expr.dtype, REDUCED)]
-    if producer.post is not None:
-        reduced = _retargeted(producer.post, 0, operand.access, node.loops)
+    reduced = _reduced(producer, operand.access, node.loops)
     if inner is None or reduced is None:
         return None
-    tree = spliced(
-        _renumber(node.expr, {i: n + i for i in range(len(node.operands))}), n + position, reduced, MAX_STEPS
-    )
-    if tree is None:
+    first = len(producer.operands)
+    moved = node.expr.renumbered({i: first + i for i in range(len(node.operands))})
+    post = spliced(moved, first + position, reduced, MAX_STEPS)
+    if post is None:
         return None
+    reads = (*(o.through(place, len(loops)) for o in producer.operands), *(o.keep(over) for o in node.operands))
+    expr, source = straight(inner), sources_of(producer, node)
     return _limited(
-        Compute(
-            producer.name,
-            node.output,
-            _sources(producer, node),
-            loops,
-            width,
-            tuple(reads),
-            straight(inner),
-            producer.reducer,
-            tree,
-            guard=node.guard,
-        )
+        Compute(producer.name, node.output, source, loops, width, reads, expr, producer.reducer, post, guard=node.guard)
     )
+
+
+def _reduced(producer: Compute, access: Access, loops: tuple[int, ...]) -> list[Step] | None:
+    """What the reduction gives a reader that has its coordinates through ``access``."""
+    if producer.post is None:
+        return [Step("arg", (), producer.expr.dtype, REDUCED)]
+    return _retargeted(producer.post, 0, access, loops)
 
 
 def _retargeted(expr: Expr, first: int, access: Access, loops: tuple[int, ...]) -> list[Step] | None:
-    """The steps with operands numbered from ``first`` on, and loop coordinates taken through ``access``."""
+    """The steps with operands numbered from ``first`` on, and loop coordinates taken through ``access``; None where a
+    coordinate is not that of one loop."""
     steps: list[Step] = []
     for step in expr.steps:
-        if step.op == "arg" and step.imm is not None and step.imm != REDUCED:
-            steps.append(replace(step, imm=int(step.imm) + first) if first else step)
-        elif step.op == "index" and step.imm is not None:
-            j = int(step.imm)
-            found = [(i, c) for i, c in enumerate(access.matrix[j]) if c and loops[i] > 1]
-            if not found and access.offset[j] == 0:
-                steps.append(Step("const", (), step.dtype, 0.0 if step.dtype.is_float else 0))
-            elif len(found) == 1 and found[0][1] == 1 and access.offset[j] == 0:
-                steps.append(Step("index", (), step.dtype, found[0][0]))
-            else:
-                return None
-        else:
-            steps.append(step)
+        moved: Step | None = step
+        if step.op == "arg" and step.imm != REDUCED and first:
+            moved = replace(step, imm=int(step.imm or 0) + first)
+        elif step.op == "index":
+            moved = _coordinate(step, access, loops)
+        if moved is None:
+            return None
+        steps.append(moved)
     return steps
 
 
-def _sources(first: Node, second: Node) -> tuple[str, ...]:
-    return (*first.source, *(s for s in second.source if s not in first.source))
+def _coordinate(step: Step, access: Access, loops: tuple[int, ...]) -> Step | None:
+    """A loop's coordinate as that of the loop which it is through ``access``, or 0."""
+    j = int(step.imm or 0)
+    found = [i for i in access.loops(j) if loops[i] > 1]
+    if access.offset[j] or len(found) > 1 or any(access.matrix[j][i] != 1 for i in found):
+        return None
+    if not found:
+        return Step("const", (), step.dtype, 0.0 if step.dtype.is_float else 0)
+    return Step("index", (), step.dtype, found[0])
 
 
 def _limited(node: Compute) -> Compute | None:

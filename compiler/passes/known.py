@@ -6,14 +6,13 @@ along strides, without an address for every element.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from compiler.ir.access import Access
 from compiler.ir.graph import Gather, Graph, Join, Node, Operand, View
 from compiler.ir.types import TensorType
+from compiler.passes.rewriter import Rewriter
 
 RUNS = 8  # more are cheaper to look up
 SHORTEST = 8  # elements of a run, taken together
@@ -23,23 +22,21 @@ Run = tuple[int, int, int]  # first place, step, elements
 
 def known_places(graph: Graph) -> Graph:
     """Every gather at few even runs of constant places, as views; the same values."""
-    types = dict(graph.types)
-    nodes: list[Node] = []
-    for node in graph.nodes:
-        nodes += (_sliced(node, graph, types) if isinstance(node, Gather) else None) or [node]
-    return graph.with_nodes(tuple(nodes), types=types)
+    writer = Rewriter(graph)
+    return writer.each(lambda node: _sliced(node, writer), Gather)
 
 
-def _sliced(node: Gather, graph: Graph, types: dict[str, TensorType]) -> list[Node] | None:
+def _sliced(node: Gather, writer: Rewriter) -> list[Node] | None:
     """The views, and the join of them; None where the places are data, of several dimensions, or in many runs."""
     found = [(j, index) for j, index in enumerate(node.indices) if index is not None]
     if len(found) != 1 or node.data.fill is not None:
         return None
     dim, index = found[0]
-    places, loop = _places(index, graph)
-    if places is None or any(node.data.access.matrix[dim]):
+    listed = _places(index, writer)
+    if listed is None or node.data.access.loops(dim):
         return None
-    extent = types[node.data.value].shape[dim]
+    places, loop = listed
+    extent = writer.types[node.data.value].shape[dim]
     places = places + node.data.access.offset[dim]
     places = np.where(places < 0, places + extent, places)
     if len(places) != node.loops[loop] or ((places < 0) | (places >= extent)).any():
@@ -47,19 +44,17 @@ def _sliced(node: Gather, graph: Graph, types: dict[str, TensorType]) -> list[No
     runs = _runs(places)
     if len(runs) > RUNS or len(runs) * SHORTEST > len(places):
         return None
-    return _views(node, dim, loop, runs, types)
+    return _views(node, dim, loop, runs, writer)
 
 
-def _places(index: Operand, graph: Graph) -> tuple[np.ndarray[Any, Any] | None, int]:
-    """A constant list of places, and the loop that walks along it."""
-    array = graph.constants.get(index.value)
-    moved = [(j, i) for j, row in enumerate(index.access.matrix) for i, c in enumerate(row) if c]
-    if array is None or len(moved) != 1 or index.fill is not None or any(index.access.offset):
-        return None, -1
-    axis, loop = moved[0]
-    if index.access.matrix[axis][loop] != 1 or array.size != array.shape[axis]:
-        return None, -1
-    return np.asarray(array, np.int64).reshape(-1), loop
+def _places(index: Operand, writer: Rewriter) -> tuple[np.ndarray[Any, Any], int] | None:
+    """A constant list of places, and the loop that walks along it; None where it is none."""
+    array, access = writer.constants.get(index.value), index.access
+    moved = [j for j in range(len(access.offset)) if access.loops(j)]
+    loop = access.plain(moved[0]) if len(moved) == 1 else None
+    if array is None or loop is None or index.fill is not None or any(access.offset):
+        return None
+    return (np.asarray(array, np.int64).reshape(-1), loop) if array.size == array.shape[moved[0]] else None
 
 
 def _runs(places: np.ndarray[Any, Any]) -> list[Run]:
@@ -75,23 +70,19 @@ def _runs(places: np.ndarray[Any, Any]) -> list[Run]:
     return runs
 
 
-def _views(node: Gather, dim: int, loop: int, runs: list[Run], types: dict[str, TensorType]) -> list[Node]:
-    data, whole = node.data.access, types[node.output]
-    made: list[View] = []
-    for number, (start, step, count) in enumerate(runs):
-        matrix, offset = list(data.matrix), list(data.offset)
-        matrix[dim] = tuple(step if i == loop else 0 for i in range(len(node.loops)))
-        offset[dim] = start
-        name = node.output
-        if len(runs) > 1:
-            name = f"{node.output}~run{number}"
-            while name in types:
-                name += "'"
-            shape = (*whole.shape[:loop], count, *whole.shape[loop + 1 :])
-            types[name] = TensorType(whole.dtype, shape)
-        operand = replace(node.data, access=Access(tuple(offset), tuple(matrix)))
-        made.append(View(f"{node.name}~run{number}", name, node.source, guard=node.guard, operand=operand))
+def _views(node: Gather, dim: int, loop: int, runs: list[Run], writer: Rewriter) -> list[Node]:
+    def view(name: str, output: str, start: int, step: int) -> View:
+        row = tuple(step if i == loop else 0 for i in range(len(node.loops)))
+        operand = node.data.read_by(node.data.access.replaced(dim, start, row))
+        return View(name, output, node.source, guard=node.guard, operand=operand)
+
     if len(runs) == 1:
-        return [replace(made[0], name=node.name)]
-    parts = tuple(view.output for view in made)
+        return [view(node.name, node.output, *runs[0][:2])]
+    whole = writer.types[node.output]
+    made: list[Node] = []
+    for number, (start, step, count) in enumerate(runs):
+        kind = TensorType(whole.dtype, (*whole.shape[:loop], count, *whole.shape[loop + 1 :]))
+        value = writer.value(f"{node.output}~run{number}", kind)
+        made.append(view(writer.name(f"{node.name}~run{number}"), value, start, step))
+    parts = tuple(part.output for part in made)
     return [*made, Join(node.name, node.output, node.source, guard=node.guard, parts=parts, axis=loop)]

@@ -5,47 +5,44 @@ from __future__ import annotations
 from dataclasses import replace
 
 from compiler.ir.expr import Expr, Step
-from compiler.ir.graph import Compute, Graph, Node
+from compiler.ir.graph import Compute, Graph, Node, Operand
+from compiler.passes.rewriter import Rewriter
 
 EXACT = 1 << 53
 
 
 def literals(graph: Graph) -> Graph:
     """Every read of a one-element constant by a map, a reduction or an epilogue as a literal (factors stay operands)."""
-    return replace(graph, nodes=tuple(_literal(node, graph) for node in graph.nodes))
+
+    def made(node: Compute) -> list[Node]:
+        first = 2 if node.is_contraction else 0
+        values = {i: _value(o, graph) for i, o in enumerate(node.operands) if i >= first}
+        return [_with_literals(node, {i: value for i, value in values.items() if value is not None})]
+
+    return Rewriter(graph).each(made, Compute)
 
 
-def _literal(node: Node, graph: Graph) -> Node:
-    if not isinstance(node, Compute):
-        return node
-    known: dict[int, int | float] = {}
-    for i, operand in enumerate(node.operands):
-        array = graph.constants.get(operand.value)
-        if array is None or array.size != 1 or operand.fill is not None or (node.is_contraction and i < 2):
-            continue
-        value = array.reshape(()).item()
-        if abs(value) <= EXACT:  # not what is infinite or no number, nor what the word of a literal cannot hold
-            known[i] = float(value) if array.dtype.kind == "f" else int(value)
+def _value(operand: Operand, graph: Graph) -> int | float | None:
+    """The number that an operand is: not what is infinite or no number, nor what the word of a literal cannot hold."""
+    array = graph.constants.get(operand.value)
+    if array is None or array.size != 1 or operand.fill is not None:
+        return None
+    value = array.reshape(()).item()
+    if not abs(value) <= EXACT:
+        return None
+    return float(value) if array.dtype.kind == "f" else int(value)
+
+
+def _with_literals(node: Compute, known: dict[int, int | float]) -> Compute:
+    def literal(expr: Expr) -> Expr:
+        return Expr(
+            tuple(
+                Step("const", (), s.dtype, known[int(s.imm or 0)]) if s.op == "arg" and s.imm in known else s
+                for s in expr.steps
+            )
+        )
+
     if not known or len(known) == len(node.operands):  # an operation reads at least one value
         return node
-    kept = [i for i in range(len(node.operands)) if i not in known]
-    places = {old: new for new, old in enumerate(kept)}
-
-    def rewritten(expr: Expr) -> Expr:
-        return Expr(tuple(_step(s, known, places) for s in expr.steps))
-
-    return replace(
-        node,
-        operands=tuple(node.operands[i] for i in kept),
-        expr=rewritten(node.expr),
-        post=rewritten(node.post) if node.post else None,
-    )
-
-
-def _step(step: Step, known: dict[int, int | float], places: dict[int, int]) -> Step:
-    if step.op != "arg" or step.imm == -1:
-        return step
-    position = int(step.imm or 0)
-    if position in known:
-        return Step("const", (), step.dtype, known[position])
-    return replace(step, imm=places[position])
+    made = replace(node, expr=literal(node.expr), post=node.post and literal(node.post))
+    return made.reading(i for i in range(len(node.operands)) if i not in known)

@@ -7,12 +7,16 @@ operations. A conversion without loss to what arithmetic computes in anyway is n
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 from compiler.ir.expr import Expr, Step
 from compiler.ir.graph import Compute, Graph
 from compiler.ir.terms import Term, expression
 from compiler.numerics.scalar import SCALAR, may_widen
+from compiler.passes.identities import MULTIPLY_ADD
+from compiler.passes.patterns import Found, rewritten
+from compiler.passes.rewriter import Rewriter
 
 
 def multiply_add(graph: Graph) -> Graph:
@@ -20,8 +24,7 @@ def multiply_add(graph: Graph) -> Graph:
 
     A contraction's own product, and a reduction's, stay as they are: planes and adder trees take them.
     """
-    nodes = tuple(_node(n) if isinstance(n, Compute) else n for n in graph.nodes)
-    return graph.with_nodes(nodes)
+    return Rewriter(graph).each(lambda node: [_node(node)], Compute)
 
 
 def _node(node: Compute) -> Compute:
@@ -33,16 +36,8 @@ def _node(node: Compute) -> Compute:
 def widened(expr: Expr) -> Expr:
     """The expression without conversions that lose nothing and that only arithmetic in the same type reads."""
     steps = expr.steps
-    kept = {len(steps) - 1}
-    for step in steps:
-        if step.op == "select" or SCALAR.get(step.op, SCALAR["cast"]).result != "same":
-            kept.update(step.args)
-        kept.update(a for a in step.args if steps[a].dtype != step.dtype)
-    gone = {
-        at
-        for at, step in enumerate(steps)
-        if step.op == "cast" and at not in kept and may_widen(steps[step.args[0]].dtype.numpy, step.dtype.numpy)
-    }
+    kept = {len(steps) - 1}.union(*(_read_as_they_are(step, steps) for step in steps))
+    gone = {at for at, step in enumerate(steps) if at not in kept and _is_lossless(step, steps)}
     if not gone:
         return expr
     terms: list[Term] = []
@@ -52,29 +47,34 @@ def widened(expr: Expr) -> Expr:
     return expression(terms[-1])
 
 
+def _read_as_they_are(step: Step, steps: Sequence[Step]) -> set[int]:
+    """Arguments whose type decides what a step does."""
+    if step.op == "select" or SCALAR.get(step.op, SCALAR["cast"]).result != "same":
+        return set(step.args)
+    return {a for a in step.args if steps[a].dtype != step.dtype}
+
+
+def _is_lossless(step: Step, steps: Sequence[Step]) -> bool:
+    return step.op == "cast" and may_widen(steps[step.args[0]].dtype.numpy, step.dtype.numpy)
+
+
 def fused(expr: Expr) -> Expr:
-    """The expression with every product that only one sum reads taken into it."""
+    """The expression with every product that only one sum reads taken into it; of two products the first."""
     uses = Counter(a for step in expr.steps for a in step.args)
+    once: set[int] = set()
     terms: list[Term] = []
     found = False
-    for step in expr.steps:
-        term = _taken(step, terms, uses)
-        found |= term is not None
-        terms.append(term or Term(step.op, tuple(terms[a] for a in step.args), step.dtype, step.imm))
+
+    def alone(match: Found) -> bool:
+        return id(match["p"]) in once
+
+    for at, step in enumerate(expr.steps):
+        term = Term(step.op, tuple(terms[a] for a in step.args), step.dtype, step.imm)
+        if step.op == "add" and step.dtype.is_float:
+            taken = rewritten(term, MULTIPLY_ADD, alone)
+            found |= taken is not None
+            term = taken or term
+        terms.append(term)
+        if uses[at] == 1:
+            once.add(id(term))
     return expression(terms[-1]) if found else expr
-
-
-def _taken(step: Step, terms: list[Term], uses: Counter[int]) -> Term | None:
-    """A sum with the product among its arguments as one step; of two products the first."""
-    if step.op != "add" or not step.dtype.is_float:
-        return None
-    for at, other in (step.args, step.args[::-1]):
-        product = terms[at]
-        if product.name not in ("mul", "scale") or uses[at] != 1 or product.dtype != step.dtype:
-            continue
-        first, second = product.args
-        if product.name == "mul" and not second.dtype.is_float:  # a code times a float: the code comes first
-            first, second = second, first
-        if second.dtype.is_float:
-            return Term("muladd", (first, second, terms[other]), step.dtype)
-    return None

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from compiler.ir.access import Access
-from compiler.ir.graph import Compute, Graph, Node, Operand, View, reads_of
+from compiler.ir.graph import Compute, Graph, Node, Operand, View, output_dtype, reads_of
 from compiler.ir.types import TensorType
+from compiler.passes.rewriter import Rewriter
 from compiler.passes.views import settled
 
 ROUNDS = 8  # operations behind each other on the way from what repeats to what does not
@@ -22,21 +23,18 @@ def repeats(graph: Graph) -> Graph:
 
 
 def _once(graph: Graph) -> Graph:
-    types = dict(graph.types)
-    kept = _kept(graph)
-    nodes: list[Node] = []
-    for node in graph.nodes:
-        idle = _idle(node) if isinstance(node, Compute) and node.output not in kept else []
-        if isinstance(node, Compute) and idle:
-            nodes += _shorter(node, idle, types)
-        else:
-            nodes.append(node)
-    return graph.with_nodes(tuple(nodes), types=types) if len(nodes) > len(graph.nodes) else graph
+    kept, writer = _kept(graph), Rewriter(graph)
+
+    def made(node: Compute) -> list[Node] | None:
+        idle = _idle(node) if node.output not in kept else []
+        return _shorter(node, idle, writer) if idle else None
+
+    return writer.each(made, Compute)
 
 
 def _kept(graph: Graph) -> set[str]:
     """Values that somebody needs in memory as they are: a view of them would have to be stored."""
-    kept = {*graph.outputs, *(s.update for s in graph.states)}
+    kept = set(graph.kept)
     for node in graph.nodes:
         if not isinstance(node, Compute):
             kept.update(reads_of(node))
@@ -47,17 +45,14 @@ def _kept(graph: Graph) -> set[str]:
 
 def _idle(node: Compute) -> list[int]:
     """Loops of the output along which nothing changes."""
-    counted = {s.imm for e in (node.expr, node.post) if e for s in e.steps if s.op == "index"}
-    moved = {i for o in node.operands for row in o.access.matrix for i, c in enumerate(row) if c}
-    return [i for i, n in enumerate(node.loops[: node.parallel]) if n > 1 and i not in moved and i not in counted]
+    busy = node.indices.union(*(o.access.moving for o in node.operands))
+    return [i for i, n in enumerate(node.shape) if n > 1 and i not in busy]
 
 
-def _shorter(node: Compute, idle: list[int], types: dict[str, TensorType]) -> list[Node]:
+def _shorter(node: Compute, idle: list[int], writer: Rewriter) -> list[Node]:
     """The node with one step of its ``idle`` loops, and its result as a view."""
     loops = tuple(1 if i in idle else n for i, n in enumerate(node.loops))
-    name = f"{node.output}~once"
-    types[name] = TensorType(types[node.output].dtype, loops[: node.parallel])
-    rank = range(node.parallel)
-    whole = Access((0,) * node.parallel, tuple(tuple(int(i == j and j not in idle) for i in rank) for j in rank))
-    made = replace(node, name=f"{node.name}~once", output=name, loops=loops)
-    return [made, View(node.name, node.output, node.source, Operand(name, whole), guard=node.guard)]
+    value = writer.value(f"{node.output}~once", TensorType(output_dtype(node), loops[: node.parallel]))
+    made = replace(node, name=writer.name(f"{node.name}~once"), output=value, loops=loops)
+    whole = Access.of_loops((None if i in idle else i for i in range(node.parallel)), node.parallel)
+    return [made, View(node.name, node.output, node.source, Operand(value, whole), guard=node.guard)]

@@ -16,30 +16,28 @@ from typing import Any
 
 import numpy as np
 
-from compiler.ir.graph import Compute, Graph, Node, Operand, readers_of, reads_of
+from compiler.ir.expr import REDUCED
+from compiler.ir.graph import Compute, Graph, Node, reads_of
 from compiler.ir.terms import Term, const, expression, term_of
-from compiler.ir.types import TensorType
+from compiler.passes.identities import GATE
 from compiler.passes.multiply_add import fused
+from compiler.passes.patterns import matches, pattern, rewritten
+from compiler.passes.rewriter import Rewriter
 
 Array = np.ndarray[Any, Any]
 LEAST, MOST = 2.0**-10, 2.0**10  # of a factor that weights take: ranges stay those of the type
+PRODUCT, QUOTIENT = pattern("x * c"), pattern("x / c")
 
 
 def rescale(graph: Graph) -> Graph:
     """Epilogues with their constant factors in the weights before and behind them, where that saves steps."""
     work = _Work(graph)
-    for name in [n.output for n in graph.nodes if _has_epilogue(n)]:
-        work.simplified(name)
-    if work.nodes == {n.output: n for n in graph.nodes}:
-        return graph
-    nodes = tuple(work.nodes[n.output] for n in graph.nodes)
-    used = {value for n in nodes for value in reads_of(n)} | {*graph.outputs}
-    kept = {name: a for name, a in work.constants.items() if name in used or name in graph.constants}
-    return replace(graph, nodes=nodes, constants=kept, types=work.types)
-
-
-def _has_epilogue(node: Node) -> bool:
-    return isinstance(node, Compute) and node.is_contraction and node.post is not None and node.post.dtype.is_float
+    for node in graph.nodes:
+        if isinstance(node, Compute) and node.is_contraction and node.post is not None and node.post.dtype.is_float:
+            work.simplified(node.output)
+    made = work.writer.done(work.nodes[n.output] for n in graph.nodes)
+    used = {value for n in made.nodes for value in reads_of(n)} | {*graph.outputs}
+    return replace(made, constants={n: a for n, a in made.constants.items() if n in used or n in graph.constants})
 
 
 @dataclass(frozen=True)
@@ -50,15 +48,26 @@ class _Part:
     linear: bool
 
 
+@dataclass(frozen=True)
+class _Way:
+    """A new epilogue: ``left`` is a factor that its readers' weights take, ``before`` one of the weights before it."""
+
+    term: Term
+    left: float
+    before: float
+
+    @property
+    def alone(self) -> _Way:
+        """With the factor in the epilogue."""
+        return _Way(self.term * const(self.left, self.term.dtype), 1.0, self.before)
+
+
 class _Work:
-    """The graph's nodes by their outputs, its constants and those added."""
+    """The graph's nodes by their outputs, as they become."""
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.nodes: dict[str, Node] = {n.output: n for n in graph.nodes}
-        self.readers = readers_of(graph)
-        self.constants, self.types = dict(graph.constants), dict(graph.types)
-        self.kept = {*graph.outputs, *(s.update for s in graph.states)}
+        self.graph, self.writer = graph, Rewriter(graph)
+        self.nodes = dict(self.writer.makers)
         self.uses = Counter(value for n in graph.nodes for value in reads_of(n))
 
     def simplified(self, name: str) -> None:
@@ -66,95 +75,101 @@ class _Work:
         node = self.nodes[name]
         assert isinstance(node, Compute)
         assert node.post is not None
-        root = term_of(node.post)
+        root, takers = term_of(node.post), self._takers(name)
+        ways = self._ways(node, root)
+        if takers:
+            able = [way for way in ways if _is_ordinary(way.left)]
+        else:
+            able = [way if way.left == 1.0 else way.alone for way in ways]
+        best = min([_Way(root, 1.0, 1.0), *able], key=lambda way: _steps(way.term))
+        if best.term is not root:
+            self._exchange(node, best)
+            for reader in takers if best.left != 1.0 else []:
+                self._scale_reader(reader, name, best.left)
+
+    def _ways(self, node: Compute, root: Term) -> list[_Way]:
+        """Epilogues that give the same: without literal factors; also with one in the weights; with a shift behind it."""
         parts, factor = _factors(root)
         if not parts or root.name not in ("mul", "add"):
-            return
+            return []
         core = _gated(parts)
-        able = self._takers(name)
+        found = [_Way(core, factor, 1.0)]
         total = self._scalable(node, core)
-        inner = _inner(core, total) if total is not None else None
-        within = _within(core, total, inner)
-        best: Term | None = None
-        taken, before = 1.0, 1.0
-        found = [(core, factor, 1.0), (within, factor / inner if inner else 1.0, inner or 1.0)]
-        found += [(shifted, 1.0, own) for shifted, own in _shifted(root, total)]
-        for term, left, own in found:
-            if term is None or (able and not LEAST <= abs(left) <= MOST):
-                continue
-            whole = term if able or left == 1.0 else term * const(left, root.dtype)
-            if _steps(whole) < _steps(best or root):
-                best, taken, before = whole, left if able else 1.0, own
-        if best is not None:
-            self._exchange(node, best, before)
-            for reader in able if taken != 1.0 else []:
-                self._scale_reader(reader, name, taken)
+        inner = None if total is None else _inner(core, total)
+        within = None if total is None or inner is None else _within(core, total, inner)
+        if within is not None and inner:
+            found.append(_Way(within, factor / inner, inner))
+        return found + ([] if total is None else _shifted(root, total))
 
     def _takers(self, name: str) -> list[str]:
         """Who reads the value, if all of them multiply it by constants of their own."""
-        readers = [self.nodes[r.output] for r in self.readers.get(name, [])]
+        readers = [self.nodes[r.output] for r in self.writer.readers.get(name, [])]
         good = all(self._weights(r, name) is not None for r in readers)
-        return [r.output for r in readers] if readers and good and name not in self.kept else []
+        return [r.output for r in readers] if good and name not in self.graph.kept else []
 
     def _weights(self, node: Node, moving: str | None = None) -> int | None:
         """The position of a contraction's constant factor that nobody else reads, beside ``moving`` if that is given."""
         if not isinstance(node, Compute) or not node.is_contraction or not node.expr.dtype.is_float:
             return None
-        known = [o.value in self.constants for o in node.operands[:2]]
-        if sum(known) != 1:
+        known = [i for i, o in enumerate(node.operands[:2]) if o.value in self.writer.constants]
+        if len(known) != 1 or any(o.fill not in (None, 0.0) for o in node.operands[:2]):
             return None
-        weights, other = node.operands[known.index(True)], node.operands[known.index(False)]
-        if moving is not None and (other.value != moving or sum(o.value == moving for o in node.operands) != 1):
-            return None
-        plain = weights.fill in (None, 0.0) and other.fill in (None, 0.0)
-        return known.index(True) if plain and self.uses[weights.value] == 1 else None
+        (at,) = known
+        beside = moving is None or _reading(node, moving) == [1 - at]
+        return at if beside and self.uses[node.operands[at].value] == 1 else None
 
     def _scalable(self, node: Compute, core: Term) -> Term | None:
         """The sum in an epilogue, with its bias, if constant weights and that bias may be multiplied by a factor."""
         total = _total(core)
-        if self._weights(node) is None or total is None or (total.name == "add" and self._bias(node, total) is None):
+        if self._weights(node) is None or total is None or (total.name == "add" and not self._is_bias(node, total)):
             return None
         return total
 
-    def _bias(self, node: Compute, total: Term) -> Operand | None:
-        """The constant that is added to the sum and to nothing else."""
+    def _is_bias(self, node: Compute, total: Term) -> bool:
+        """Whether a constant is added to the sum, and to nothing else."""
         at = _addend(total).imm
         operand = node.operands[at] if isinstance(at, int) and at > 1 else None
-        alone = operand is not None and operand.value in self.constants and operand.fill is None
-        again = sum(s.op == "arg" and s.imm == at for s in node.post.steps) if node.post else 0
-        return operand if alone and again == 1 else None
+        if operand is None or node.post is None or operand.fill is not None:
+            return False
+        return operand.value in self.writer.constants and node.post.times(int(at or 0)) == 1
 
-    def _exchange(self, node: Compute, post: Term, factor: float) -> None:
-        operands = list(node.operands)
-        if factor != 1.0:
-            total = _total(post)
-            position = self._weights(node)
+    def _exchange(self, node: Compute, way: _Way) -> None:
+        made = replace(node, post=expression(way.term))
+        if way.before != 1.0:
+            total, position = _total(way.term), self._weights(node)
             assert position is not None
             assert total is not None
             places = [position, *([int(_addend(total).imm or 0)] if total.name == "add" else [])]
-            for at in places:
-                operands[at] = replace(operands[at], value=self._scaled(operands[at].value, factor))
-        self.nodes[node.output] = replace(node, operands=tuple(operands), post=expression(post))
+            made = self._scaled(made, places, way.before)
+        self.nodes[node.output] = made
 
     def _scale_reader(self, output: str, moving: str, factor: float) -> None:
         reader = self.nodes[output]
         position = self._weights(reader, moving)
         assert isinstance(reader, Compute)
         assert position is not None
-        operands = list(reader.operands)
-        operands[position] = replace(operands[position], value=self._scaled(operands[position].value, factor))
-        self.nodes[output] = replace(reader, operands=tuple(operands))
+        self.nodes[output] = self._scaled(reader, [position], factor)
 
-    def _scaled(self, value: str, factor: float) -> str:
-        name = f"{value}~times"
-        while name in self.types:
-            name += "'"
-        array: Array = self.constants[value]
-        with np.errstate(all="ignore"):
-            self.constants[name] = array * array.dtype.type(factor)
-        self.types[name] = TensorType(self.types[value].dtype, array.shape)
-        self.uses[name] = 1
-        return name
+    def _scaled(self, node: Compute, places: list[int], factor: float) -> Compute:
+        """The node with constants times the factor."""
+        operands = list(node.operands)
+        for at in places:
+            array: Array = self.writer.constants[operands[at].value]
+            with np.errstate(all="ignore"):
+                name = self.writer.constant(f"{operands[at].value}~times", array * array.dtype.type(factor))
+            self.uses[name] = 1
+            operands[at] = replace(operands[at], value=name)
+        return replace(node, operands=tuple(operands))
+
+
+def _reading(node: Compute, value: str) -> list[int]:
+    """Operands that are a value."""
+    return [i for i, o in enumerate(node.operands) if o.value == value]
+
+
+def _is_ordinary(factor: float) -> bool:
+    """Whether weights may take a factor: ranges stay those of the type."""
+    return LEAST <= abs(factor) <= MOST
 
 
 def _steps(term: Term) -> int:
@@ -163,19 +178,14 @@ def _steps(term: Term) -> int:
     return sum((s.op not in free) + (s.op == "div") for s in fused(expression(term)).steps)
 
 
-def _literal(term: Term) -> float | None:
-    return float(term.imm) if term.name == "const" and term.imm is not None and term.imm != 0 else None
-
-
 def _by(term: Term) -> tuple[Term, float] | None:
     """What a term multiplies by a literal, and the literal."""
-    if term.name not in ("mul", "div"):
-        return None
-    first, second = term.args
-    if (known := _literal(second)) is not None:
-        return first, known if term.name == "mul" else 1.0 / known
-    known = _literal(first) if term.name == "mul" else None
-    return (second, known) if known is not None else None
+    for wanted in (PRODUCT, QUOTIENT):
+        for found in matches(wanted, term):
+            if found["c"].imm:
+                literal = float(found["c"].imm)
+                return found["x"], literal if wanted is PRODUCT else 1.0 / literal
+    return None
 
 
 def _factors(term: Term) -> tuple[list[Term], float]:
@@ -193,10 +203,9 @@ def _factors(term: Term) -> tuple[list[Term], float]:
 def _gated(parts: list[Term]) -> Term:
     """The product of the parts; of ``e + 1`` among them as ``a * e + a``."""
     for at, part in enumerate(parts if len(parts) > 1 else []):
-        for one, other in (part.args, part.args[::-1]) if part.name == "add" else ():
-            if _literal(one) == 1.0:
-                rest = _product(parts[:at] + parts[at + 1 :])
-                return rest * other + rest
+        taken = rewritten(_product(parts[:at] + parts[at + 1 :]) * part, GATE)
+        if taken is not None:
+            return taken
     return _product(parts)
 
 
@@ -235,28 +244,23 @@ def _inner(term: Term, total: Term) -> float | None:
     return next((f for a in term.args if (f := _inner(a, total)) is not None), None)
 
 
-def _within(term: Term, total: Term | None, factor: float | None) -> Term | None:
+def _within(term: Term, total: Term, factor: float) -> Term | None:
     """An epilogue divided by a factor that the weights take; none where that cannot be."""
-    if total is None or not factor or not LEAST <= abs(factor) <= MOST:
-        return None
-    part = _swapped(term, total, factor)
+    part = _swapped(term, total, factor) if _is_ordinary(factor) else None
     return part.term if part is not None and part.linear else None
 
 
-def _shifted(root: Term, total: Term | None) -> list[tuple[Term, float]]:
+def _shifted(root: Term, total: Term) -> list[_Way]:
     """Ways of a product of the sum with gates of its own, to which something may be added, without the product's literal factor:
     the weights have it, and the gates read the sum divided by it."""
-    if total is None:
-        return []
     shifts = zip(root.args, root.args[::-1], strict=True) if root.name == "add" else ()
     found = []
     for product, other in [(root, None), *shifts]:
         parts, factor = _factors(product)
         alone = sum(part is total for part in parts) == 1 and (other is None or not _reads_sum(other))
-        if not alone or factor == 1.0 or not LEAST <= abs(factor) <= MOST:
-            continue
-        gated = _product([part if part is total else _divided(part, total, factor) for part in parts])
-        found.append((gated if other is None else gated + other, factor))
+        if alone and factor != 1.0 and _is_ordinary(factor):
+            gated = _product([part if part is total else _divided(part, total, factor) for part in parts])
+            found.append(_Way(gated if other is None else gated + other, 1.0, factor))
     return found
 
 
@@ -267,12 +271,11 @@ def _divided(term: Term, total: Term, factor: float) -> Term:
     found = _by(term)
     if found is not None and found[0] is total:
         return total * const(found[1] / factor, term.dtype)
-    args = tuple(_divided(a, total, factor) for a in term.args)
-    return term if all(a is b for a, b in zip(args, term.args, strict=True)) else replace(term, args=args)
+    return term.on(_divided(a, total, factor) for a in term.args)
 
 
 def _reads_sum(term: Term) -> bool:
-    return (term.name == "arg" and term.imm == -1) or any(map(_reads_sum, term.args))
+    return term.reads(REDUCED) or any(map(_reads_sum, term.args))
 
 
 def _swapped(term: Term, total: Term, factor: float) -> _Part | None:
@@ -283,16 +286,11 @@ def _swapped(term: Term, total: Term, factor: float) -> _Part | None:
     if found is not None and found[0] is total:
         ratio = found[1] / factor
         return _Part(total if abs(ratio - 1.0) < 1e-7 else total * const(ratio, term.dtype), linear=False)
-    parts = [_swapped(a, total, factor) for a in term.args]
-    args = tuple(p.term for p in parts if p is not None)
-    if len(args) < len(parts):
+    parts = [part for a in term.args if (part := _swapped(a, total, factor)) is not None]
+    linear = sum(part.linear for part in parts)
+    takes = {"add": len(parts), "sub": len(parts), "mul": 1}.get(
+        term.name, 0
+    )  # arguments that are to be linear, or none
+    if len(parts) < len(term.args) or linear not in (0, takes):
         return None
-    linear = [p.linear for p in parts if p is not None]
-    if (
-        any(linear)
-        and not (term.name in ("add", "sub") and all(linear))
-        and not (term.name == "mul" and sum(linear) == 1)
-    ):
-        return None
-    made = term if all(a is b for a, b in zip(args, term.args, strict=True)) else replace(term, args=args)
-    return _Part(made, linear=any(linear))
+    return _Part(term.on(part.term for part in parts), linear=linear > 0)

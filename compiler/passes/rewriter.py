@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from compiler.ir.graph import Graph, Node, readers_of
+from compiler.ir.graph import Graph, Node, Operand, readers_of
 from compiler.ir.types import DType, TensorType
 
 Array = np.ndarray[Any, Any]
@@ -39,6 +39,17 @@ class Rewriter:
         """By value the node of the graph as it was that makes it."""
         return {node.output: node for node in self.graph.nodes}
 
+    def each(self, make: Callable[[Any], Iterable[Node] | None], *kinds: type[Node]) -> Graph:
+        """The graph with what ``make`` makes of every node of these kinds; where that is None the node stays."""
+        for node in self.graph.nodes:
+            made = make(node) if isinstance(node, kinds) else None
+            self.nodes += [node] if made is None else made
+        return self.done()
+
+    def whole(self, value: str) -> Operand:
+        """A value read element by element."""
+        return Operand.whole(value, len(self.types[value].shape))
+
     def value(self, base: str, kind: TensorType) -> str:
         """A new value of that type, called after ``base``."""
         name = fresh(base, self.types)
@@ -58,8 +69,11 @@ class Rewriter:
         return name
 
     def done(self, nodes: Iterable[Node] | None = None) -> Graph:
-        """The graph with ``nodes`` in place of its own (those written so far where none are given)."""
+        """The graph with ``nodes`` in place of its own (those written so far where none are given); the graph itself where
+        that changes nothing."""
         kept = tuple(self.nodes if nodes is None else nodes)
+        if len(kept) == len(self.graph.nodes) and all(a is b for a, b in zip(kept, self.graph.nodes, strict=True)):
+            return self.graph
         return replace(self.graph, nodes=kept, types=self.types, constants=self.constants)
 
 

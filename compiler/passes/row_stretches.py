@@ -121,5 +121,5 @@ def _reshaped(old: tuple[int, ...], new: tuple[int, ...], dim: int) -> int | Non
 
 def row_loop(operand: Operand, dim: int, width: int) -> int:
     """The loop among the first ``width`` that walks over dimension ``dim`` step by step, and over no other; -1: none does."""
-    loop = operand.access.loop_of(dim)
-    return loop if 0 <= loop < width and operand.access.only(loop) == dim else -1
+    loop = operand.access.plain(dim)
+    return loop if loop is not None and loop < width and operand.access.dims(loop) == (dim,) else -1

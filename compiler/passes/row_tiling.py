@@ -1,4 +1,4 @@
-"""Strips: what follows a product of two values made as the program runs goes through its rows some at a time.
+"""Row tiling (strip mining): what follows a product of two values made as the program runs goes through its rows some at a time.
 
 The scores of attention need all keys, and the next layer's scores all rows of this one; between the two every row goes its
 own way: softmax, the sum of values, normalisations, dense layers. As whole operations these are a chain, in which planes
@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from compiler.costs.cycles import vector_stages
 from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Operand, Part, Reshape, View, reads_of
 from compiler.ir.types import TensorType
-from compiler.passes.bands import shifted
 from compiler.passes.live import live_bytes
 from compiler.passes.rewriter import Rewriter
 from compiler.passes.row_stretches import counts, grouped, is_product, joins, leaving, row_dimension
@@ -46,7 +45,7 @@ class _Stretch:
     after: frozenset[str]
 
 
-def in_strips(graph: Graph, machine: Machine) -> Graph:
+def tile_rows(graph: Graph, machine: Machine) -> Graph:
     """The graph with every stretch behind a product of two run-time values in strips of rows; the same values.
 
     A graph is left as it is where memory is so short that the order of its operations matters.
@@ -284,7 +283,7 @@ class _Writer:
         def part(operand: Operand) -> Operand:
             if operand.value in stretch.dims:
                 return replace(operand, value=value(operand.value))
-            return shifted(operand, dim, start)
+            return operand.read_by(operand.access.shifted(dim, start))
 
         shape = (*t.shape[:dim], end - start, *t.shape[dim + 1 :])
         output = self.writer.value(f"{node.output}~{kind}{strip}", TensorType(t.dtype, shape))

@@ -10,15 +10,13 @@ a view of a view: an image that is repeated first along its rows and then along 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from math import prod
 
-from compiler.ir.access import Access
-from compiler.ir.graph import Compute, Graph, Node, Operand, Reshape, View
+from compiler.ir.graph import Compute, Graph, Node, Operand, Reshape, View, operands_of
 from compiler.ir.types import TensorType
 from compiler.passes.clean import uses
+from compiler.passes.rewriter import Rewriter
 from compiler.passes.views import groups, settled
 
 ROUNDS = 8  # reshapes and views behind each other on the way to a map
@@ -34,50 +32,40 @@ def sink(graph: Graph) -> Graph:
 
 
 def _once(kind: type[Compute | View], graph: Graph) -> Graph:
-    counts = uses(graph)
-    makers = {node.output: node for node in graph.nodes}
+    counts, writer = uses(graph), Rewriter(graph)
     reshaped = {node.input for node in graph.nodes if isinstance(node, Reshape)}
-    types = dict(graph.types)
-    nodes: list[Node] = []
-    for node in graph.nodes:
-        wanted = isinstance(node, kind) and (_is_map(node) if isinstance(node, Compute) else node.output in reshaped)
-        sizes = _sizes(node, graph, makers, counts) if isinstance(node, Compute | View) and wanted else None
-        if isinstance(node, Compute | View) and sizes:
-            nodes += _over(node, sizes, types)
-        else:
-            nodes.append(node)
-    return graph.with_nodes(tuple(nodes), types=types) if len(nodes) > len(graph.nodes) else graph
+
+    def made(node: Compute | View) -> list[Node] | None:
+        if isinstance(node, Compute):
+            wanted = node.is_map and not node.expr.indices
+        else:  # a reshape must be all that reads it: behind folding nobody reads through the two
+            wanted = node.output in reshaped and counts[node.output] == 1
+        sizes = _sizes(node, writer, counts) if wanted else None
+        return _over(node, sizes, writer) if sizes else None
+
+    return writer.each(made, kind)
 
 
-def _sizes(node: Compute | View, graph: Graph, makers: Mapping[str, Node], counts: Counter[str]) -> Sizes | None:
+def _sizes(node: Compute | View, writer: Rewriter, counts: Counter[str]) -> Sizes | None:
     """The loops of a map or a view to be cut for the sake of the first operand for which that helps."""
-    if isinstance(node, View) and counts[node.output] != 1:
-        return None  # a reshape is not all that reads it: behind folding nobody reads through the two
-    for operand in _operands(node):
-        reshape = makers.get(operand.value)
-        if not isinstance(reshape, Reshape) or operand.fill is not None or counts[operand.value] != 1:
+    for operand in operands_of(node):
+        reshape = writer.makers.get(operand.value)
+        if not isinstance(reshape, Reshape) or operand.fill is not None:
             continue
-        maker = makers.get(reshape.input)
-        helps = isinstance(maker, View) or (_is_sum(maker) and isinstance(node, Compute))
-        if maker is not None and helps and counts[reshape.input] == 1 and maker.guard == node.guard:
-            shapes = (graph.types[value].shape for value in (node.output, reshape.output, reshape.input))
+        maker = writer.makers.get(reshape.input)
+        alone = counts[operand.value] == counts[reshape.input] == 1
+        if maker is not None and alone and maker.guard == node.guard and _helps(maker, node):
+            shapes = (writer.types[value].shape for value in (node.output, reshape.output, reshape.input))
             sizes = _cut(operand, *shapes)
             if sizes:
                 return sizes
     return None
 
 
-def _is_sum(node: Node | None) -> bool:
-    return isinstance(node, Compute) and node.reducer is not None
-
-
-def _is_map(node: Compute) -> bool:
-    """Whether a node gives an element for each point of its loops, wherever the point is."""
-    return node.reducer is None and node.post is None and all(s.op != "index" for s in node.expr.steps)
-
-
-def _operands(node: Compute | View) -> tuple[Operand, ...]:
-    return (node.operand,) if isinstance(node, View) else node.operands
+def _helps(maker: Node, reader: Compute | View) -> bool:
+    """Whether a reader of what is made takes it in place, or becomes the end of a reduction."""
+    reduces = isinstance(maker, Compute) and maker.reducer is not None
+    return isinstance(maker, View) or (reduces and isinstance(reader, Compute))
 
 
 def _cut(operand: Operand, extents: tuple[int, ...], shape: tuple[int, ...], origin: tuple[int, ...]) -> Sizes | None:
@@ -86,38 +74,32 @@ def _cut(operand: Operand, extents: tuple[int, ...], shape: tuple[int, ...], ori
         return None
     found: Sizes = {}
     for left, right in groups(shape, origin):
-        wide = [j for j in left if shape[j] > 1]
         inner = tuple(origin[j] for j in right if origin[j] > 1)
         if len(inner) <= 1:
             continue
-        loops = [i for i, c in enumerate(operand.access.matrix[wide[0]]) if c] if len(wide) == 1 else []
-        if len(loops) != 1 or extents[loops[0]] != shape[wide[0]] or loops[0] in found:
+        wide = [j for j in left if shape[j] > 1]
+        loop = operand.access.plain(wide[0]) if len(wide) == 1 else None
+        if loop is None or extents[loop] != shape[wide[0]] or loop in found:
             return None
-        if operand.access.matrix[wide[0]][loops[0]] != 1 or operand.access.offset[wide[0]]:
-            return None
-        found[loops[0]] = inner
+        found[loop] = inner
     return found
 
 
-def _over(node: Compute | View, sizes: Sizes, types: dict[str, TensorType]) -> list[Node]:
+def _over(node: Compute | View, sizes: Sizes, writer: Rewriter) -> list[Node]:
     """The map or view with loops in place of others, and its result as it was."""
-    cut = [sizes.get(i, (n,)) for i, n in enumerate(types[node.output].shape)]
-    loops = tuple(n for some in cut for n in some)
-    steps = [(i, prod(some[at + 1 :])) for i, some in enumerate(cut) for at in range(len(some))]
-    operands = tuple(
-        replace(
-            o,
-            access=Access(o.access.offset, tuple(tuple(row[i] * step for i, step in steps) for row in o.access.matrix)),
-        )
-        for o in _operands(node)
-    )
-    name = f"{node.output}~cut"
-    while name in types:
-        name += "'"
-    types[name] = TensorType(types[node.output].dtype, loops)
-    made: Node
-    if isinstance(node, View):
-        made = replace(node, name=f"{node.name}~cut", output=name, operand=operands[0])
-    else:
-        made = replace(node, name=f"{node.name}~cut", output=name, loops=loops, parallel=len(loops), operands=operands)
-    return [made, Reshape(node.name, node.output, node.source, name, guard=node.guard)]
+    kind = writer.types[node.output]
+    loops = tuple(n for i, extent in enumerate(kind.shape) for n in sizes.get(i, (extent,)))
+
+    def split(operand: Operand) -> Operand:
+        access = operand.access
+        for loop in sorted(sizes, reverse=True):
+            access = access.split(loop, sizes[loop])
+        return operand.read_by(access)
+
+    value = writer.value(f"{node.output}~cut", TensorType(kind.dtype, loops))
+    made: Node = replace(node, name=writer.name(f"{node.name}~cut"), output=value)
+    if isinstance(made, Compute):
+        made = replace(made, loops=loops, parallel=len(loops), operands=tuple(map(split, made.operands)))
+    elif isinstance(made, View):
+        made = replace(made, operand=split(made.operand))
+    return [made, Reshape(node.name, node.output, node.source, value, guard=node.guard)]

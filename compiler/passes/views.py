@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import reduce
 from math import prod
 
 from compiler.ir.access import Access
@@ -16,34 +17,32 @@ Shape = tuple[int, ...]
 def fold_views(graph: Graph) -> Graph:
     """Operands read the original of a view or a reshape wherever one bounded affine access can say so."""
     made: dict[str, Node] = {}
-    kept: list[Node] = []
     for node in graph.nodes:
-        node = _direct(node, graph, made)
-        made[node.output] = node
-        kept.append(node)
-    return dead_code(replace(graph, nodes=tuple(kept)))
+        made[node.output] = _direct(node, graph, made)
+    return dead_code(replace(graph, nodes=tuple(made.values())))
 
 
 def _direct(node: Node, graph: Graph, made: dict[str, Node]) -> Node:
+    loops = node.loops if isinstance(node, Compute | Gather | Scatter) else graph.types[node.output].shape
+
+    def through(operand: Operand) -> Operand:
+        return _through(operand, loops, graph, made)
+
     if isinstance(node, Compute):
-        return replace(node, operands=tuple(_through(o, node.loops, graph, made) for o in node.operands))
+        return replace(node, operands=tuple(through(o) for o in node.operands))
     if isinstance(node, View):
-        return replace(node, operand=_through(node.operand, graph.types[node.output].shape, graph, made))
-    if isinstance(node, Gather):
-        return replace(node, indices=tuple(i and _through(i, node.loops, graph, made) for i in node.indices))
-    if isinstance(node, Scatter):
-        indices = tuple(i and _through(i, node.loops, graph, made) for i in node.indices)
-        return replace(node, indices=indices, update=_through(node.update, node.loops, graph, made))
-    if isinstance(node, Reshape):
-        before = made.get(node.input)
-        return replace(node, input=before.input) if isinstance(before, Reshape) else node
-    return node
+        return replace(node, operand=through(node.operand))
+    if isinstance(node, Gather | Scatter):
+        node = replace(node, indices=tuple(i and through(i) for i in node.indices))
+        return replace(node, update=through(node.update)) if isinstance(node, Scatter) else node
+    before = made.get(node.input) if isinstance(node, Reshape) else None
+    return replace(node, input=before.input) if isinstance(before, Reshape) and isinstance(node, Reshape) else node
 
 
 def _through(operand: Operand, loops: Shape, graph: Graph, made: dict[str, Node]) -> Operand:
     """The operand read from as far back as one access reaches."""
-    operand = replace(operand, access=canonical(operand.access, loops))
     while True:
+        operand = operand.read_by(canonical(operand.access, loops))
         before = made.get(operand.value)
         found = None
         if isinstance(before, View):
@@ -52,13 +51,12 @@ def _through(operand: Operand, loops: Shape, graph: Graph, made: dict[str, Node]
             found = _through_reshape(operand, before, loops, graph)
         if found is None:
             return operand
-        operand = replace(found, access=canonical(found.access, loops))
+        operand = found
 
 
 def canonical(access: Access, loops: Shape) -> Access:
     """Without coefficients of loops that run only once: their coordinate is 0."""
-    rows = tuple(tuple(c if n != 1 else 0 for c, n in zip(row, loops, strict=True)) for row in access.matrix)
-    return Access(access.offset, rows)
+    return access.keep(None if n == 1 else i for i, n in enumerate(loops))
 
 
 def _through_view(operand: Operand, view: View, loops: Shape, graph: Graph) -> Operand | None:
@@ -66,35 +64,26 @@ def _through_view(operand: Operand, view: View, loops: Shape, graph: Graph) -> O
     origin = graph.types[source.value].shape
     if 0 in loops or 0 in shape:
         return None
-    leaving = [j for j in range(len(shape)) if not _inside(operand.access, j, shape[j], loops)]
-    guarded = source.fill is not None and not source.access.stays_inside(origin, shape)
-    if leaving:
-        if guarded and not _same(source.fill, operand.fill):
+    leaving = [j for j, n in enumerate(shape) if not operand.access.inside(j, n, loops)]
+    fill = operand.fill
+    if source.fill is not None and not source.access.stays_inside(origin, shape):
+        if leaving and repr(source.fill) != repr(fill):
             return None
-        if not all(_leaves_too(source.access, j, shape, origin) for j in leaving):
-            return None
+        fill = source.fill
+    if not all(_leaves_too(source.access, j, shape, origin) for j in leaving):
+        return None
     access = source.access.compose(operand.access, len(loops))
-    fill = source.fill if guarded else operand.fill
     return Operand(source.value, access, None if access.stays_inside(origin, loops) else fill)
-
-
-def _same(a: float | None, b: float | None) -> bool:
-    return repr(a) == repr(b)
-
-
-def _inside(access: Access, j: int, n: int, loops: Shape) -> bool:
-    low, high = access.range(j, loops)
-    return low >= 0 and high < n
 
 
 def _leaves_too(access: Access, j: int, shape: Shape, origin: Shape) -> bool:
     """Whether a coordinate j outside the view always reads outside the original: then one guard serves both."""
-    for k, row in enumerate(access.matrix):
-        if not row[j] or any(c for i, c in enumerate(row) if i != j and shape[i] > 1):
+    for k in access.dims(j):
+        if any(i != j and shape[i] > 1 for i in access.loops(k)):
             continue
-        before, behind = access.offset[k] - row[j], access.offset[k] + row[j] * shape[j]
-        low, high = min(before, behind), max(before, behind)
-        if low < 0 and high >= origin[k]:
+        step = access.matrix[k][j]
+        before, behind = access.offset[k] - step, access.offset[k] + step * shape[j]
+        if min(before, behind) < 0 and max(before, behind) >= origin[k]:
             return True
     return False
 
@@ -112,15 +101,13 @@ def _through_reshape(operand: Operand, reshape: Reshape, loops: Shape, graph: Gr
 
 def reshaped(access: Access, shape: Shape, origin: Shape, loops: Shape) -> Access | None:
     """An access to a value of ``shape`` as one to the same elements in ``origin``; None where no affine one exists."""
-    offsets: list[int] = []
-    rows: list[tuple[int, ...]] = []
+    made = Access((), ())
     for left, right in groups(shape, origin):
-        part = _regroup(access, [(j, shape[j]) for j in left], [origin[j] for j in right], loops)
+        part = _regroup(access.project(left), [shape[j] for j in left], [origin[j] for j in right], loops)
         if part is None:
             return None
-        offsets += part.offset
-        rows += part.matrix
-    return Access(tuple(offsets), tuple(rows))
+        made = made.stacked(part)
+    return made
 
 
 def groups(shape: Shape, origin: Shape) -> list[tuple[range, range]]:
@@ -147,22 +134,27 @@ def groups(shape: Shape, origin: Shape) -> list[tuple[range, range]]:
     return groups
 
 
-def _regroup(access: Access, left: Sequence[tuple[int, int]], right: Sequence[int], loops: Shape) -> Access | None:
-    wide = [j for j, n in left if n > 1]
-    if any(not _inside(access, j, n, loops) for j, n in left):
-        # Outside on one side must be outside on the other: only a single dimension that stays what it is.
-        if len(wide) != 1 or [n for n in right if n > 1] != [n for _, n in left if n > 1]:
-            return None
-        if any(not _inside(access, j, n, loops) for j, n in left if n == 1):
-            return None
-        offsets = tuple(access.offset[wide[0]] if n > 1 else 0 for n in right)
-        return Access(offsets, tuple(access.matrix[wide[0]] if n > 1 else (0,) * len(loops) for n in right))
+def _regroup(access: Access, shape: Sequence[int], origin: Sequence[int], loops: Shape) -> Access | None:
+    """An access to dimensions of ``shape`` as one to those of ``origin``, which hold the same elements."""
+    leaving = [j for j, n in enumerate(shape) if not access.inside(j, n, loops)]
+    if leaving:
+        return _the_same(access, leaving, shape, origin)
     offset, row = 0, [0] * len(loops)
-    for place, (j, _) in enumerate(left):
-        stride = prod(n for _, n in left[place + 1 :])
+    for j, own in enumerate(access.matrix):
+        stride = prod(shape[j + 1 :])
         offset += stride * access.offset[j]
-        row = [r + stride * c for r, c in zip(row, access.matrix[j], strict=True)]
-    return _spread(offset, row, right, loops)
+        row = [r + stride * c for r, c in zip(row, own, strict=True)]
+    return _spread(offset, row, origin, loops)
+
+
+def _the_same(access: Access, leaving: list[int], shape: Sequence[int], origin: Sequence[int]) -> Access | None:
+    """Of coordinates that leave their dimensions: outside on one side must be outside on the other. So only a single dimension
+    that stays what it is, among such of one place."""
+    wide = [n for n in shape if n > 1]
+    if len(wide) != 1 or [shape[j] for j in leaving] != wide or [n for n in origin if n > 1] != wide:
+        return None
+    still = Access((0,), ((0,) * len(access.matrix[0]),))
+    return reduce(Access.stacked, (access.project(leaving) if n > 1 else still for n in origin))
 
 
 def _spread(offset: int, row: list[int], sizes: Sequence[int], loops: Shape) -> Access | None:

@@ -5,14 +5,15 @@ The values meet in the order of the reduction's tree, so results keep their bits
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from compiler.ir.access import Access
-from compiler.ir.expr import Expr
+from compiler.ir.expr import REDUCED
 from compiler.ir.graph import Compute, Graph, Node, Operand
 from compiler.ir.terms import Term, arg, const, expression, term_of
-from compiler.ir.types import DType, TensorType
+from compiler.ir.types import TensorType
+from compiler.passes.rewriter import Rewriter
 
 LARGEST = 32  # points of a window; beyond, a reduction fills the lanes better
 POINTS = 256  # results that make it worth while: fewer do not fill the lanes, and a reduction tree is one instruction
@@ -32,116 +33,87 @@ class _Value:
 
 def windows(graph: Graph) -> Graph:
     """Every reduction of at most ``LARGEST`` points of one operand as maps of at most four values."""
-    types = dict(graph.types)
-    nodes: list[Node] = []
-    for node in graph.nodes:
-        nodes += _maps(node, types) if isinstance(node, Compute) and _fits(node) else [node]
-    return replace(graph, nodes=tuple(nodes), types=types)
+    writer = Rewriter(graph)
+    return writer.each(lambda node: _maps(node, writer) if _fits(node) else None, Compute)
 
 
 def _fits(node: Compute) -> bool:
-    count, read = node.reduction, {s.imm for s in node.expr.steps if s.op == "arg"}
+    count, behind = node.reduction, node.post.reads if node.post is not None else {}
     if node.reducer not in FOLDS or node.is_contraction or not 1 < count <= LARGEST or node.points < POINTS:
         return False
-    behind = {s.imm for s in node.post.steps if s.op == "arg"} - {-1} if node.post is not None else set()
-    counted = any(s.op == "index" for s in (*node.expr.steps, *(node.post.steps if node.post else ())))
-    if len(read) != 1 or counted or len(behind) >= STREAMS - 1:
+    if len(node.expr.reads) != 1 or len(behind) >= STREAMS - 1 or any(e.indices for e in (node.expr, node.post) if e):
         return False
-    if _slides(node, node.operands[int(read.pop() or 0)]):
+    if _slides(node, node.operands[next(iter(node.expr.reads))]):
         return True
-    padded = node.reducer == "sum" and node.expr.dtype.is_float and count & (count - 1) != 0
-    return node.expr.is_identity and not behind and not padded
+    return node.expr.is_identity and not behind and not (_is_float_sum(node) and count & (count - 1))
 
 
 def _slides(node: Compute, operand: Operand) -> bool:
     """Whether the reduction is over windows: each of its loops moves a coordinate that a loop over results moves as well.
     Neighbours along one dimension of which each is in one window are none: they lie side by side as they are."""
-    outer = node.parallel
-    inner = [i for i in range(outer, len(node.loops)) if node.loops[i] > 1]
-    steps = [max((max(row[:outer], default=0) for row in operand.access.matrix if row[i]), default=0) for i in inner]
+    inner = [i for i in node.inner if node.loops[i] > 1]
+    rows = [[operand.access.matrix[j][: node.parallel] for j in operand.access.dims(i)] for i in inner]
+    steps = [max((max(row, default=0) for row in some), default=0) for some in rows]
     return all(steps) and (len(inner) > 1 or steps[0] < node.loops[inner[0]])
 
 
-def _maps(node: Compute, types: dict[str, TensorType]) -> list[Node]:
-    shape = node.loops[: node.parallel]
-    (read,) = {int(s.imm or 0) for s in node.expr.steps if s.op == "arg"}
-    points = product(*(range(n) for n in node.loops[node.parallel :]))
-    values = [_Value(_shifted(node.operands[read], node, point)) for point in points]
-    behind = _behind(node)
+def _is_float_sum(node: Compute) -> bool:
+    return node.reducer == "sum" and node.expr.dtype.is_float
+
+
+def _maps(node: Compute, writer: Rewriter) -> list[Node]:
+    whole = node.operands[next(iter(node.expr.reads))]
+    values = [_Value(_at(whole, node, point)) for point in product(*(range(node.loops[i]) for i in node.inner))]
+    behind = [_at(node.operands[i], node, (0,) * len(node.inner)) for i in (node.post.reads if node.post else ())]
     made: list[Node] = []
     while len(values) > STREAMS - len(behind):
         folded: list[_Value] = []
         for at in range(0, len(values), STREAMS):
             group = values[at : at + STREAMS]
             if len(group) > 1:
-                name = _unused(f"{node.output}~w{len(made)}", types)
-                types[name] = TensorType(node.expr.dtype, shape)
-                made.append(_map(node, f"{node.name}~w{len(made)}", name, group, shape))
-                group = [_Value(Operand(name, Access.identity(len(shape))), folded=True)]
+                tag = f"~w{len(made)}"
+                value = writer.value(node.output + tag, TensorType(node.expr.dtype, node.shape))
+                made.append(_map(node, writer.name(node.name + tag), value, group))
+                folded.append(_Value(writer.whole(value), folded=True))
             else:
-                group = [replace(group[0], alone=True)]
-            folded += group
+                folded.append(replace(group[0], alone=True))
         values = folded
-    last = _map(node, node.name, node.output, values, shape)
+    last = _map(node, node.name, node.output, values)
     if node.post is not None:
-        places: dict[int, Term] = {-1: term_of(last.expr)}
-        for number, (i, operand) in enumerate(behind.items()):
-            places[i] = arg(len(values) + number, _dtype(node.post, i))
-            last = replace(last, operands=(*last.operands, operand))
-        last = replace(last, expr=expression(term_of(node.post, places)))
+        places = {i: arg(len(values) + at, dtype) for at, (i, dtype) in enumerate(node.post.reads.items())}
+        expr = expression(term_of(node.post, places | {REDUCED: term_of(last.expr)}))
+        last = replace(last, operands=(*last.operands, *behind), expr=expr)
     return [*made, last]
 
 
-def _behind(node: Compute) -> dict[int, Operand]:
-    """Operands of what follows the reduction, as the maps' loops read them."""
-    used = (
-        sorted({int(s.imm) for s in node.post.steps if s.op == "arg" and s.imm is not None} - {-1}) if node.post else []
-    )
-    return {i: _shifted(node.operands[i], node, (0,) * (len(node.loops) - node.parallel)) for i in used}
-
-
-def _dtype(expr: Expr, place: int) -> DType:
-    return next(s.dtype for s in expr.steps if s.op == "arg" and s.imm == place)
-
-
-def _shifted(operand: Operand, node: Compute, point: tuple[int, ...]) -> Operand:
+def _at(operand: Operand, node: Compute, point: tuple[int, ...]) -> Operand:
     """The operand at one point of the window."""
-    outer = node.parallel
-    matrix = operand.access.matrix
-    offset = tuple(
-        o + sum(c * r for c, r in zip(row[outer:], point, strict=True))
-        for o, row in zip(operand.access.offset, matrix, strict=True)
-    )
-    return replace(operand, access=Access(offset, tuple(row[:outer] for row in matrix)))
+    access = operand.access
+    for loop, place in zip(node.inner, point, strict=True):
+        access = access.shifted(loop, place)
+    return operand.read_by(access.keep(range(node.parallel)))
 
 
-def _map(node: Compute, name: str, output: str, values: list[_Value], shape: tuple[int, ...]) -> Compute:
-    """Neighbouring values of the reduction's tree folded into one."""
+def _map(node: Compute, name: str, output: str, values: list[_Value]) -> Compute:
+    """The values folded pair by pair, as the reduction's tree does."""
     assert node.reducer is not None
-    read = next(s for s in node.expr.steps if s.op == "arg")
-    padded = node.reducer == "sum" and node.expr.dtype.is_float
+    ((place, dtype),) = node.expr.reads.items()
     terms: list[Term] = []
     for i, value in enumerate(values):
-        element = arg(i, node.expr.dtype if value.folded else read.dtype)
-        term = element if value.folded else term_of(node.expr, {int(read.imm or 0): element})
-        last = i == len(values) - 1 and len(values) % 2 and i
-        terms.append(term + const(0.0, node.expr.dtype) if padded and (value.alone or last) else term)
-    while len(terms) > 1:
-        pairs = [a.op(FOLDS[node.reducer], b) for a, b in zip(terms[0::2], terms[1::2], strict=False)]
-        terms = pairs + ([terms[-1]] if len(terms) % 2 else [])
+        element = arg(i, node.expr.dtype if value.folded else dtype)
+        term = element if value.folded else term_of(node.expr, {place: element})
+        odd = i == len(values) - 1 and len(values) % 2 and i
+        terms.append(term + const(0.0, node.expr.dtype) if _is_float_sum(node) and (value.alone or odd) else term)
+    expr = expression(paired(terms, FOLDS[node.reducer]))
+    operands = tuple(value.operand for value in values)
     return replace(
-        node,
-        name=name,
-        output=output,
-        loops=shape,
-        operands=tuple(value.operand for value in values),
-        expr=expression(terms[0]),
-        reducer=None,
-        post=None,
+        node, name=name, output=output, loops=node.shape, operands=operands, expr=expr, reducer=None, post=None
     )
 
 
-def _unused(name: str, types: dict[str, TensorType]) -> str:
-    while name in types:
-        name += "'"
-    return name
+def paired(terms: Sequence[Term], op: str) -> Term:
+    """Neighbours joined by ``op``, then neighbours of these, until one is left."""
+    while len(terms) > 1:
+        pairs = [a.op(op, b) for a, b in zip(terms[0::2], terms[1::2], strict=False)]
+        terms = [*pairs, *(terms[-1:] if len(terms) % 2 else [])]
+    return terms[0]

@@ -11,7 +11,9 @@ import numpy as np
 
 from compiler.ir.terms import Term
 from compiler.ir.types import DType
+from compiler.passes.patterns import matches, pattern
 
+LINES = (pattern("x + c"), pattern("x * d + c"))
 NEAR = (0.0, np.inf, -np.inf)  # of the quotient and its neighbours one is often an exact zero of the line
 
 
@@ -23,9 +25,7 @@ def clamped(term: Term) -> Term:
 
 def _clamped(term: Term, done: dict[int, Term]) -> Term:
     if id(term) not in done:
-        args = tuple(_clamped(a, done) for a in term.args)
-        same = all(new is old for new, old in zip(args, term.args, strict=True))
-        done[id(term)] = _product(term if same else Term(term.name, args, term.dtype, term.imm))
+        done[id(term)] = _product(term.on([_clamped(a, done) for a in term.args]))
     return done[id(term)]
 
 
@@ -36,7 +36,7 @@ def _product(term: Term) -> Term:
         low = _closed(gate, value)
         if low is not None:
             within = value.op("max", low)
-            return Term("mul", tuple(within if a is value else _opened(a, value, within) for a in term.args), DType.F32)
+            return term.on(within if a is value else _opened(a, value, within) for a in term.args)
     return term
 
 
@@ -60,17 +60,9 @@ def _inside(clip: Term) -> Term:
 
 def _line(term: Term, value: Term) -> tuple[float, float] | None:
     """Slope and height, where the term is ``value * slope + height``."""
-    if term.name != "add":
-        return None
-    for other, height in (term.args, term.args[::-1]):
-        if height.name != "const" or height.imm is None:
-            continue
-        if other == value:
-            return 1.0, float(height.imm)
-        if other.name == "mul" and value in other.args:
-            slope = other.args[other.args[0] == value]
-            if slope.name == "const" and slope.imm is not None:
-                return float(slope.imm), float(height.imm)
+    for wanted in LINES:
+        for found in matches(wanted, term, {"x": value}):
+            return float(found["d"].imm or 0) if "d" in found else 1.0, float(found["c"].imm or 0)
     return None
 
 
@@ -94,4 +86,4 @@ def _opened(gate: Term, value: Term, within: Term) -> Term:
         return within
     if gate.name == "max":
         return _opened(_inside(gate), value, within)
-    return Term(gate.name, tuple(_opened(a, value, within) for a in gate.args), gate.dtype, gate.imm)
+    return gate.on(_opened(a, value, within) for a in gate.args)

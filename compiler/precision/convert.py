@@ -69,19 +69,18 @@ def choose(graph: Graph, calibration: Calibration) -> dict[str, str]:
     two passes over the rows; elements that are multiplied ``SELDOM`` times or less (of many rows ``OFTEN``) are float16 instead,
     which loses less too.
     """
-    modes = {}
-    for node in graph.nodes:
-        if not (isinstance(node, Compute) and is_float_contraction(node)):
-            continue
-        half = all(v in graph.constants or fits_half(calibration.ranges.get(v)) for v in reads_of(node)[:2])
-        loss = calibration.loss.get(node.output, {}) if has_codes(node, graph) else {}
-        order = (ROW, STATIC) if calibration.seeded and has_token_rows(node, graph) else (STATIC, ROW)
-        good = [mode for mode in order if loss.get(mode, -999.0) >= calibration.limit]
-        best = good[0] if good else HALF
-        if best == ROW and half and seldom(node, graph):
-            best = HALF
-        modes[node.output] = FLOAT if best == HALF and not half else best
-    return modes
+    floats = [n for n in graph.nodes if isinstance(n, Compute) and is_float_contraction(n)]
+    return {node.output: _mode(node, graph, calibration) for node in floats}
+
+
+def _mode(node: Compute, graph: Graph, calibration: Calibration) -> str:
+    half = all(v in graph.constants or fits_half(calibration.ranges.get(v)) for v in reads_of(node)[:2])
+    loss = calibration.loss.get(node.output, {}) if has_codes(node, graph) else {}
+    order = (ROW, STATIC) if calibration.seeded and has_token_rows(node, graph) else (STATIC, ROW)
+    best = next((mode for mode in order if loss.get(mode, -999.0) >= calibration.limit), HALF)
+    if best == ROW and half and seldom(node, graph):
+        return HALF
+    return FLOAT if best == HALF and not half else best
 
 
 def seldom(node: Compute, graph: Graph) -> bool:

@@ -16,7 +16,9 @@ from compiler.ir.expr import FREE
 from compiler.ir.terms import Term, const, expression
 from compiler.ir.types import DType
 from compiler.numerics.codes import encode, inverse
+from compiler.passes.identities import CLIP, LINEAR
 from compiler.passes.multiply_add import fused
+from compiler.passes.patterns import WHOLE, Found, rewritten
 
 Array = np.ndarray[Any, Any]
 
@@ -128,15 +130,13 @@ def _shifted(term: Term, addend: float, leaf: Scaled) -> Term:
 def _unclipped(term: Term, storage: Encoding, factor: float) -> Term:
     """Without clips that, times ``factor``, lie at or beyond what the codes can say."""
     low, high = storage.limits
-    while term.name in ("max", "min"):
-        bounds = [a for a in term.args if a.name == "const" and a.imm is not None]
-        if len(bounds) != 1:
-            return term
-        rest = term.args[1] if term.args[0] is bounds[0] else term.args[0]
-        at = float(np.float32(bounds[0].imm or 0) * np.float32(factor)) + storage.zero
-        if not (at < low + 0.5 if term.name == "max" else at > high - 0.5):
-            return term
-        term = rest
+
+    def beyond(found: Found) -> bool:
+        at = float(np.float32(found["c"].imm or 0) * np.float32(factor)) + storage.zero
+        return at < low + 0.5 if found[WHOLE].name == "max" else at > high - 0.5
+
+    while (shorter := rewritten(term, CLIP, beyond)) is not None:
+        term = shorter
     return term
 
 
@@ -148,17 +148,12 @@ def _scaled(term: Term, factor: float, leaf: Scaled) -> Term | None:
         return leaf(term, factor, 0.0) or (term * factor if term.dtype == DType.F32 else None)
     if term.name == "cast" and (term.dtype, term.args[0].dtype) == (DType.F32, DType.F16):
         return Term("mul", (term.args[0], const(factor, DType.F32)), DType.F32)  # which widens it too
-    if term.name in ("add", "sub", "max", "min", "neg"):
-        return _rebuilt(term, [_scaled(a, factor, leaf) for a in term.args])
-    if term.name == "select":
-        return _rebuilt(term, [term.args[0], *(_scaled(a, factor, leaf) for a in term.args[1:])])
-    if term.name == "scale":
-        return _rebuilt(term, [term.args[0], _scaled(term.args[1], factor, leaf)])
-    if term.name == "div":
-        return _rebuilt(term, [_scaled(term.args[0], factor, leaf), term.args[1]])
     if term.name == "mul":
         return _scaled_product(term, factor, leaf)
-    return None
+    taking = LINEAR.get(term.name)
+    if taking is None:
+        return None
+    return _rebuilt(term, [_scaled(a, factor, leaf) if i in taking else a for i, a in enumerate(term.args)])
 
 
 def _scaled_product(term: Term, factor: float, leaf: Scaled) -> Term | None:
@@ -174,17 +169,14 @@ def _scaled_product(term: Term, factor: float, leaf: Scaled) -> Term | None:
 
 def _leaves(term: Term) -> int:
     """Operands that take a factor where a term does."""
-    if term.name == "const":
-        return 0
-    if term.name in ("arg", "cast"):
-        return 1
+    if term.name in ("const", "arg", "cast"):
+        return int(term.name != "const")
     if term.name == "mul":
         return min(_leaves(a) for a in term.args)
-    if term.name == "div":
-        return _leaves(term.args[0])
-    return sum(_leaves(a) for a in (term.args[1:] if term.name in ("select", "scale") else term.args))
+    taking = LINEAR.get(term.name, range(len(term.args)))
+    return sum(_leaves(term.args[i]) for i in taking)
 
 
 def _rebuilt(term: Term, args: list[Term | None]) -> Term | None:
     whole = [a for a in args if a is not None]
-    return Term(term.name, tuple(whole), term.dtype, term.imm) if len(whole) == len(args) else None
+    return term.on(whole) if len(whole) == len(args) else None

@@ -6,6 +6,7 @@ is of unit size, and so what it reads.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from compiler.ir.types import DType, TensorType
 
 Array = np.ndarray[Any, Any]
 PLAIN = frozenset(("arg", "const", "add", "sub", "mul", "muladd", "div", "neg", "cast", "max", "min"))
+SUMS: dict[str, Callable[..., Array]] = {"add": np.add, "sub": np.subtract, "neg": np.negative}
 Line = tuple[Array, Array]  # factor and term
 LARGEST = 1000.0  # of a factor, and of half of a mean: more makes a mask for scores, and is no normalisation
 SMALL = 2.0**-6  # a factor alone that is smaller is no 1 / sqrt(width) of attention
@@ -133,22 +135,27 @@ def _is_plain(graph: Graph, node: Compute, value: str) -> bool:
 
 def _then(op: str, args: list[Line]) -> Line | None:
     """One step on lines; None where no line comes out. Clamps with zero between their ends are looked through."""
-    (factor, term), *others = args
     if op == "muladd":
         product = _then("mul", args[:2])
         return None if product is None else _then("add", [product, args[2]])
-    if op in ("cast", "neg"):
-        return (-factor, -term) if op == "neg" else (factor, term)
-    other, constant = others[0]
-    if op in ("add", "sub"):
-        return (factor + other, term + constant) if op == "add" else (factor - other, term - constant)
+    if op == "cast":
+        return args[0]
+    if op in ("add", "sub", "neg"):
+        factors, terms = zip(*args, strict=True)
+        return SUMS[op](*factors), SUMS[op](*terms)
+    (factor, term), (other, constant) = args
     if op == "div":
         return None if np.any(other) else (factor / constant, term / constant)
     if np.any(factor) and np.any(other):
         return None
     if op == "mul":
         return factor * constant + other * term, term * constant
-    line, end = (args[0], constant) if np.any(factor) else (args[1], term)
+    return _clamped(op, *args)
+
+
+def _clamped(op: str, left: Line, right: Line) -> Line | None:
+    """A line that a number limits, if zero lies between its ends."""
+    line, (_, end) = (left, right) if np.any(left[0]) else (right, left)
     return line if np.any(line[0]) and bool((end <= 0 if op == "max" else end >= 0).all()) else None
 
 

@@ -87,6 +87,17 @@ def moved(node: Node) -> tuple[str, ...]:
 
 def components(graph: Graph, modes: Mapping[str, str]) -> dict[str, Component]:
     """The component of every float32 value that is not a constant."""
+    by_value, grown = _joined(graph), cache_writes(graph)
+    states = {v for s in graph.states if s.update not in grown for v in (s.input, s.update)}
+    for name in by_value.keys() & {*graph.outputs, *states}:
+        by_value[name].fixed = True
+    for node in filter(lambda n: n.output not in grown, graph.nodes):
+        _read(node, graph, modes, by_value)
+    return by_value
+
+
+def _joined(graph: Graph) -> dict[str, Component]:
+    """Values by what moves the elements of one into another."""
     roots = {v: v for v, t in graph.types.items() if t.dtype == DType.F32 and v not in graph.constants}
 
     def root(value: str) -> str:
@@ -97,21 +108,13 @@ def components(graph: Graph, modes: Mapping[str, str]) -> dict[str, Component]:
 
     grown = cache_writes(graph)
     for node in graph.nodes:
-        passed = (
-            moved(node) if node.output not in grown else reads_of(node)
-        )  # places are whole numbers, which have no root
+        passed = reads_of(node) if node.output in grown else moved(node)  # places are whole numbers: they have no root
         for value in roots.keys() & {*passed} if node.output in roots else ():
             roots[root(value)] = root(node.output)
     found: dict[str, Component] = {}
     for value in roots:
         found.setdefault(root(value), Component()).members.append(value)
-    by_value = {value: found[root(value)] for value in roots}
-    kept = {v for s in graph.states if s.update not in grown for v in (s.input, s.update)}
-    for name in by_value.keys() & {*graph.outputs, *kept}:
-        by_value[name].fixed = True
-    for node in filter(lambda n: n.output not in grown, graph.nodes):
-        _read(node, graph, modes, by_value)
-    return by_value
+    return {value: found[root(value)] for value in roots}
 
 
 def _read(node: Node, graph: Graph, modes: Mapping[str, str], by_value: Mapping[str, Component]) -> None:
@@ -128,13 +131,17 @@ def _read(node: Node, graph: Graph, modes: Mapping[str, str], by_value: Mapping[
             continue
         if operand.fill not in (None, 0.0):
             component.fixed = True
-        elif isinstance(node, Compute) and mode != FLOAT and position < 2:
-            component.readers.add(mode)
-            if mode == STATIC:
-                component.plain_zero |= not correctable(node, graph)
-        else:
-            behind = isinstance(node, Compute) and node.is_contraction and mode != FLOAT and position > 1
-            component.readers.add(BEHIND if behind else "other")
+            continue
+        component.readers.add(_reader(node, position, mode))
+        if mode == STATIC and position < 2 and isinstance(node, Compute):
+            component.plain_zero |= not correctable(node, graph)
+
+
+def _reader(node: Node, position: int, mode: str) -> str:
+    """How an operand is read: as a factor in a mode, behind a sum, or otherwise."""
+    if not isinstance(node, Compute) or mode == FLOAT:
+        return "other"
+    return mode if position < 2 else BEHIND if node.is_contraction else "other"
 
 
 def _bad_fill(operand: Operand, largest: bool) -> bool:
@@ -146,18 +153,14 @@ def correctable(node: Compute, graph: Graph) -> bool:
     _, constant = factors(node, graph)
     if constant is None:
         return False
-    operand = node.operands[constant]
-    shape = graph.types[operand.value].shape
-    seen: set[int] = set()
-    for j, row in enumerate(operand.access.matrix):
-        inner = [(i, c) for i, c in enumerate(row) if c and i >= node.parallel and node.loops[i] > 1]
-        if not inner:
-            continue
-        i, c = inner[0]
-        if len(inner) > 1 or abs(c) != 1 or node.loops[i] != shape[j] or i in seen:
+    operand, wide = node.operands[constant], [i for i in node.inner if node.loops[i] > 1]
+    met: list[int] = []
+    for j, n in enumerate(graph.types[operand.value].shape):
+        inner = [i for i in operand.access.loops(j) if i in wide]
+        if any(abs(operand.access.matrix[j][i]) != 1 or node.loops[i] != n for i in inner) or len(inner) > 1:
             return False
-        seen.add(i)
-    return all(n == 1 or i in seen for i, n in enumerate(node.loops) if i >= node.parallel)
+        met += inner
+    return sorted(met) == wide
 
 
 def encoding(low: float, high: float, *, plain_zero: bool = False) -> Encoding:

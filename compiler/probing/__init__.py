@@ -2,6 +2,7 @@
 of the processor's file that explains a difference."""
 
 from compiler.probing.check import Finding, Verdict, check
+from compiler.probing.costly import advice
 from compiler.probing.micro import MicroProgram, described
 from compiler.probing.sweeps import micro_programs
 from compiler.probing.trace import Row, predicted_rows, read_trace, write_trace
@@ -11,6 +12,7 @@ __all__ = [
     "MicroProgram",
     "Row",
     "Verdict",
+    "advice",
     "check",
     "described",
     "micro_programs",

@@ -10,6 +10,7 @@ from compiler.errors import ModelError
 from compiler.isa.instruction import Op
 from compiler.isa.table import TABLE
 from compiler.probing.fit import Change, Measured, explain
+from compiler.probing.lacking import lacking
 from compiler.probing.micro import MicroProgram, described
 from compiler.probing.trace import Row, rows_of
 from compiler.targets import Target
@@ -31,7 +32,8 @@ class Finding:
 @dataclass(frozen=True)
 class Verdict:
     """One instruction: of ``measured`` rows ``right`` are as predicted. ``changes`` are the figures that would explain the
-    others, ``explained`` how many rows are right with them."""
+    others, ``explained`` how many rows are right with them; ``lacks`` are terms of which any one would explain all rows where
+    figures do not."""
 
     instruction: str
     formula: str
@@ -41,6 +43,7 @@ class Verdict:
     wrong: tuple[Finding, ...]
     changes: tuple[Change, ...]
     explained: int
+    lacks: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -87,12 +90,13 @@ def _belongs(row: Row, expected: Row | None, *, again: bool) -> None:
 def _verdict(target: Target, name: str, rows: int, measured: list[Measured]) -> Verdict:
     wrong = [m for m in measured if m.predicted(target) != m.cycles]
     changes, explained = explain(target, measured) if wrong else ([], len(measured))
+    lacks = tuple(lacking(target, measured)) if explained < len(measured) else ()
     findings = tuple(
         Finding(m.program.name, m.number, described(m.program.binary, m.instruction), m.cycles, m.predicted(target))
         for m in wrong
     )
     right = len(measured) - len(wrong)
-    return Verdict(name, formula(name), rows, len(measured), right, findings, tuple(changes), explained)
+    return Verdict(name, formula(name), rows, len(measured), right, findings, tuple(changes), explained, lacks)
 
 
 def formula(name: str) -> str:
@@ -120,6 +124,10 @@ def words(verdict: Verdict) -> list[str]:
     named = " and ".join(map(str, v.changes))
     if named and v.explained == v.measured:
         lines.append(f"  {named} explains every row")
+    elif v.lacks:
+        lines.append(
+            f"  no figure of the file explains it; a term that the formula lacks does: {' or '.join(v.lacks[:SHOWN])}"
+        )
     elif named:
         lines.append(f"  {named} explains {v.explained} of {v.measured} rows; measure the others again")
     else:

@@ -11,11 +11,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from compiler.scheduling.insertion import Placement
+    from compiler.scheduling.modulo_scheduler import Placement
     from compiler.scheduling.problem import Problem
 
 
-def latest(p: Problem, placed: Placement, pinned: bool = False) -> list[int]:
+def alap_times(p: Problem, placed: Placement, pinned: bool = False) -> list[int]:
     """By tile its latest start; tiles that were dropped have -1. ``pinned``: what nobody waits for stays where it is, so
     that what it reads is not kept longer."""
     start = placed.start
@@ -53,11 +53,11 @@ def _limits(p: Problem, placed: Placement) -> list[list[tuple[int, int]]]:
 def _memory(p: Problem, placed: Placement, found: list[list[tuple[int, int]]]) -> None:
     """Writes that wait for other writes or for reads, and products whose weights came with an earlier LOADW."""
     start = placed.start
-    for n, mates in p.mates.items():
-        for m, _, ahead in mates:
+    for n, output_dependences in p.output_dependences.items():
+        for m, _, ahead in output_dependences:
             if 0 <= start[n] < start[m]:
                 found[n].append((m, ahead))
-    for n, overwriting in p.held.items():
+    for n, overwriting in p.anti_dependences.items():
         found[n] += overwriting
     for served, serving in placed.serves.items():
         found[serving] += p.users[served]

@@ -136,7 +136,7 @@ class _Maker:
         self.tiles: list[Tile] = []
         self.start: list[int] = []
         self._needed: list[Edges] = []
-        self._holds: list[Edges] = []
+        self._anti_dependences: list[Edges] = []
         self.now = 0
         self.first = np.full(lines, np.iinfo(np.int64).max)
         self.ready = np.zeros(lines, np.int64)
@@ -150,7 +150,7 @@ class _Maker:
     @property
     def needs(self) -> Needs:
         """What every tile so far waits for."""
-        return Needs(self._needed, self._holds)
+        return Needs(self._needed, self._anti_dependences)
 
     def event(self, event: Event, following: list[Event]) -> None:
         if event.kind == "run":
@@ -206,7 +206,7 @@ class _Maker:
         self.tiles.append(tile)
         self.start.append(start)
         self._needed.append(data)
-        self._holds.append(holds)
+        self._anti_dependences.append(holds)
 
     def _stretch(self, sources: tuple[int, ...]) -> None:
         numbers = sorted(n for row in sources for n in self._by_source.get(row, ()))
@@ -215,7 +215,7 @@ class _Maker:
         attempt = self.run(*self._alone(numbers))
         base, before = len(self.tiles), self._last
         for n, tile in enumerate(attempt.tiles):
-            data, holds = (_shifted(edges[n], base) for edges in (attempt.needs.data, attempt.needs.holds))
+            data, holds = (_shifted(edges[n], base) for edges in (attempt.needs.data, attempt.needs.anti_dependences))
             self._add(tile, attempt.done.start[n] + self.now, data or self._behind(before), holds)
         self._lines(attempt.done)
         self.now += attempt.done.latency

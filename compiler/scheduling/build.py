@@ -13,14 +13,14 @@ from compiler.errors import ModelError
 from compiler.ir.graph import Graph, Node
 from compiler.isa.binary import MemoryMap
 from compiler.isa.instruction import INSTRUCTION_DTYPE
-from compiler.memory.plan import Lifetime, MemoryPlan
+from compiler.memory.plan import LiveRange, MemoryPlan
 from compiler.memory.plan import plan as plan_memory
-from compiler.passes.epilogue_offload import pressed, shared
+from compiler.passes.epilogue_offload import offload_epilogues, planes_are_busiest
 from compiler.passes.legalise import legalise
-from compiler.passes.row_tiling import in_group, in_strips, strip_of
-from compiler.scheduling import branches, list_scheduling, turns
+from compiler.passes.row_tiling import in_group, strip_of, tile_rows
+from compiler.scheduling import branches, list_scheduling, serialised
 from compiler.scheduling.dependences import dependencies
-from compiler.scheduling.modulo import OBJECTIVES
+from compiler.scheduling.initiation_interval import OBJECTIVES
 from compiler.tiling import external
 from compiler.tiling.lower import lower
 
@@ -50,7 +50,7 @@ class Plan:
     space: Space
     address: dict[int, int]
     map: MemoryMap
-    lifetimes: list[Lifetime]  # in one arena
+    live_ranges: list[LiveRange]  # in one arena
     arena_bound: int
     latency: int
     interval: int
@@ -110,7 +110,7 @@ def build(
 ) -> Plan:
     """Schedule and place a lowered graph on a target. ``extent``: which constants lie in external memory; ``copies``:
     arenas at most (0: as many as the target has), fewer are taken where memory is short; ``objective``: what the schedule
-    is to be short in (``repeat.OBJECTIVES``); ``in_turns``: one operation after the other."""
+    is to be short in (``initiation_interval.OBJECTIVES``); ``in_turns``: one operation after the other."""
     return builds(graph, target, on_stage, extent, copies, (objective,), in_turns=in_turns)[0]
 
 
@@ -150,15 +150,15 @@ def tiled(
     on_stage("schedule")
     given = graph
     if extent == external.RESIDENT and not in_turns and not branches.guarded(graph):
-        graph = in_strips(graph, target)
+        graph = tile_rows(graph, target)
     often = objective == FREQUENT and not in_turns and not branches.guarded(graph)
-    seated = often and pressed(graph, target)
+    slotted = often and planes_are_busiest(graph, target)
     if often:
-        graph = shared(graph, target)
+        graph = offload_epilogues(graph, target)
     if unused is not None and unused.source is graph and unused.whole:
         return replace(unused, extent=extent, in_turns=in_turns)
     legal = legalise(graph, target)
-    tiler, names, nodes = lower(legal, target, following=not often, seated=seated)
+    tiler, names, nodes = lower(legal, target, following=not often, slotted=slotted)
     _require_units(tiler.tiles, target, names)
     return Tiled(given, legal, tiler, names, nodes, extent, in_turns, whole=graph is given)
 
@@ -171,7 +171,7 @@ def plans(
     target = tiler.target
     external.attach(tiler, made.extent)
     if made.in_turns:
-        turns.attach(tiler, nodes)
+        serialised.attach(tiler, nodes)
     data = dependencies(tiler.tiles, tiler.layout.roots, tiler.chains)
 
     def stretch(tiles: list[Tile], data: list[Edges], chains: list[list[Step]]) -> list_scheduling.Attempt:
@@ -209,7 +209,7 @@ def plans(
 
 def _fitting(
     given: list_scheduling.Order, tiler: Tiler, copies: int, objective: str, on_stage: Callable[[str], None]
-) -> tuple[list_scheduling.Attempt, list[Lifetime], MemoryPlan]:
+) -> tuple[list_scheduling.Attempt, list[LiveRange], MemoryPlan]:
     """The shortest interval whose arenas fit beside the rest; with one arena whatever it takes."""
     fixed = sum(b.size for kind in ("constant", "state") for b in _of(tiler.space, kind))
     room = tiler.target.memory_bytes - tiler.target.on_chip(fixed, len(tiler.tiles) * INSTRUCTION_DTYPE.itemsize)
@@ -217,7 +217,7 @@ def _fitting(
     while True:
         best = given.repeated(copies, objective)
         on_stage("memory")
-        lives = _lifetimes(tiler.space, best.done)
+        lives = _live_ranges(tiler.space, best.done)
         plan = plan_memory(lives, best.copies * best.interval)
         if best.copies == 1 or best.copies * plan.arena <= room:
             return best, lives, plan
@@ -230,7 +230,7 @@ def _branched(
     """The plan of a schedule with branches: inferences follow each other, so the interval is the longest way."""
     tiles, needs, done = course.attempt.tiles, course.attempt.needs, course.attempt.done
     on_stage("memory")
-    lives = _lifetimes(tiler.space, done)
+    lives = _live_ranges(tiler.space, done)
     plan = plan_memory(lives, max(1, done.latency))
     address, regions = _addresses(tiler.space, plan, 1)
     return Plan(
@@ -264,7 +264,7 @@ def _require_units(tiles: list[Tile], target: Target, names: list[str]) -> None:
             )
 
 
-def _lifetimes(space: Space, done: list_scheduling.Schedule) -> list[Lifetime]:
+def _live_ranges(space: Space, done: list_scheduling.Schedule) -> list[LiveRange]:
     """Arena buffers from the issue of their first writer to their last read (or write) end."""
     lives = []
     for b in space.buffers.values():
@@ -275,7 +275,7 @@ def _lifetimes(space: Space, done: list_scheduling.Schedule) -> list[Lifetime]:
         if start == np.iinfo(np.int64).max:
             continue
         end = max(int(done.ready[lines].max()), int(done.read_end[lines].max()))
-        lives.append(Lifetime(b.name, b.size, start, end))
+        lives.append(LiveRange(b.name, b.size, start, end))
     return lives
 
 

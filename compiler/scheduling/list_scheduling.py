@@ -1,4 +1,4 @@
-"""Schedules: several orders are tried for the latency, then periods at which the best repeats."""
+"""Schedules: several orders are tried for the latency, then IIs at which the best repeats."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from compiler.scheduling.alap import latest
+from compiler.scheduling.alap import alap_times
 from compiler.scheduling.dependences import Edges
-from compiler.scheduling.insertion import Insertion, Placement, TooShort
-from compiler.scheduling.modulo import Repeated, repeated
-from compiler.scheduling.priorities import Ranks, as_given, demanded, longest, sequence, staggered, urgency
+from compiler.scheduling.initiation_interval import Repeated, repeated
+from compiler.scheduling.modulo_scheduler import InfeasibleII, ModuloScheduler, Placement
+from compiler.scheduling.priorities import Ranks, critical_path, depth_first, graph_order, sequence, staggered, urgency
 from compiler.scheduling.problem import Problem, problem
 from compiler.tiling.budget import passes
 from compiler.tiling.tile import EMPTY
@@ -44,10 +44,10 @@ class Schedule:
 @dataclass
 class Needs:
     """``data``: tiles whose results (or weights) a tile uses, with the cycles from start to start that it waits at least.
-    ``holds``: likewise tiles that must have read what it overwrites, or have written where it also writes."""
+    ``anti_dependences``: likewise tiles that must have read what it overwrites, or have written where it also writes."""
 
     data: Sequence[Edges]
-    holds: Sequence[Edges]
+    anti_dependences: Sequence[Edges]
 
 
 @dataclass
@@ -80,10 +80,10 @@ class Order:
         self.problem = problem(tiles, data, chains, space, grouped)
         between = staggered(tiles, data, strips, grouped)
         ways: list[Callable[[], Ranks]] = [
-            lambda: longest(tiles, data, chains),
-            lambda: demanded(tiles, data, chains),
+            lambda: critical_path(tiles, data, chains),
+            lambda: depth_first(tiles, data, chains),
             *([] if between is None else [lambda: between]),
-            lambda: as_given(tiles),
+            lambda: graph_order(tiles),
         ]
         self.once = _improved(self.problem, machine, ways)
 
@@ -92,32 +92,32 @@ class Order:
         return self._attempt(Repeated(self.once, max(1, self.once.latency), 1))
 
     def repeated(self, copies: int, objective: str) -> Attempt:
-        """A schedule for inferences that overlap, with at most so many arenas; what it is short in: ``repeat.OBJECTIVES``."""
+        """A schedule for inferences that overlap, with at most so many arenas; ``objective``: one of ``OBJECTIVES``."""
         return self._attempt(repeated(self.problem, self.machine, self.once, copies, objective))
 
     def _attempt(self, found: Repeated) -> Attempt:
         placed = found.placed
         left, needs = _kept(self.tiles, self.problem, placed)
         done = _done(left, [cycle for cycle in placed.start if cycle >= 0], placed.latency, self.lines)
-        return Attempt(left, needs, done, found.period, found.copies)
+        return Attempt(left, needs, done, found.ii, found.copies)
 
 
 def _improved(given: Problem, machine: Machine, ways: list[Callable[[], Ranks]]) -> Placement:
     """Forward passes, each in the order of the latest starts that the one before leaves; then one in the last order. ``ways``:
     to say what goes first, which the longest programs do not ask for."""
     allowed = passes(len(given.beats), len(ways) + ROUNDS)
-    best = Insertion(given, machine, sequence(ways[0](), given)).run()
+    best = ModuloScheduler(given, machine, sequence(ways[0](), given)).run()
     for way in ways[1:-1][: allowed - 1]:
         best = _shorter(given, machine, sequence(way(), given), best) or best
     placed, failed = best, 0
     left = allowed - len(ways)
     while left > 0 and failed < PATIENCE:
         left -= 1
-        jobs = urgency(latest(given, placed), given)
+        jobs = urgency(alap_times(given, placed), given)
         if not left or failed + 1 == PATIENCE:  # what is no shorter is of no use
             placed = _shorter(given, machine, jobs, best) or placed
         else:
-            placed = Insertion(given, machine, jobs).run()
+            placed = ModuloScheduler(given, machine, jobs).run()
         failed = 0 if placed.latency < best.latency else failed + 1
         best = placed if placed.latency < best.latency else best
     return (_shorter(given, machine, sequence(ways[-1](), given), best) or best) if allowed >= len(ways) else best
@@ -126,8 +126,8 @@ def _improved(given: Problem, machine: Machine, ways: list[Callable[[], Ranks]])
 def _shorter(given: Problem, machine: Machine, jobs: list[int], best: Placement) -> Placement | None:
     """A pass that ends earlier than the best so far; it is left as soon as it cannot."""
     try:
-        return Insertion(given, machine, jobs, limit=best.latency - 1).run()
-    except TooShort:
+        return ModuloScheduler(given, machine, jobs, limit=best.latency - 1).run()
+    except InfeasibleII:
         return None
 
 
@@ -145,18 +145,18 @@ def _kept(tiles: list[Tile], given: Problem, placed: Placement) -> tuple[list[Ti
         elif unit != i.unit:
             i = i.on(unit, i.slot, i.row)
         left.append(tile.on(i))
-    return left, Needs(_Kept(given.data, keep, number), _holds(given, placed, number, len(keep)))
+    return left, Needs(_Kept(given.data, keep, number), _anti_dependences(given, placed, number, len(keep)))
 
 
-def _holds(given: Problem, placed: Placement, number: dict[int, int], count: int) -> list[Edges]:
+def _anti_dependences(given: Problem, placed: Placement, number: dict[int, int], count: int) -> list[Edges]:
     """By the ``count`` tiles that are left the others whose memory they take over; ``number``: what tiles are now called."""
     found: list[Edges] = [{} for _ in range(count)]
-    for b, overwriting in given.held.items():
+    for b, overwriting in given.anti_dependences.items():
         for n, gap in overwriting:
             found[number[n]][number[b]] = gap
     start = placed.start
-    for n, mates in given.mates.items():
-        for b, behind, _ in mates:
+    for n, output_dependences in given.output_dependences.items():
+        for b, behind, _ in output_dependences:
             if start[b] < start[n]:
                 found[number[n]][number[b]] = max(behind, found[number[n]].get(number[b], 1))
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-from compiler.scheduling.reservation import Track
+from compiler.scheduling.reservation import ReservationTable
 
 
 class Block:
@@ -39,23 +39,23 @@ Held = tuple[int, int, int, int]
 class Plane:
     """Reservation tables of one plane."""
 
-    def __init__(self, slots: int, banks: int, period: int) -> None:
-        self.array = Track(period)
-        self.port = Track(period)
-        self.slots = [Track(period) for _ in range(slots)]
-        self.banks = [Track(period) for _ in range(banks)]
+    def __init__(self, slots: int, banks: int, ii: int) -> None:
+        self.array = ReservationTable(ii)
+        self.port = ReservationTable(ii)
+        self.slots = [ReservationTable(ii) for _ in range(slots)]
+        self.banks = [ReservationTable(ii) for _ in range(banks)]
         self.held: dict[Hashable, Held] = {}
         # by kind of block: loaded no earlier than at the first cycle, none begins from the second up to the third
         self.none: dict[Hashable, tuple[int, int, int]] = {}
-        self.taken: list[tuple[Track, int, int]] = []
+        self.taken: list[tuple[ReservationTable, int, int]] = []
         self.before: list[tuple[Hashable, Held | None]] = []
 
-    def again(self, period: int) -> Plane:
-        """What is taken and held, at another period, behind which none of it lies."""
-        other = Plane(0, 0, period)
-        other.array, other.port = self.array.again(period), self.port.again(period)
-        other.slots = [slot.again(period) for slot in self.slots]
-        other.banks = [bank.again(period) for bank in self.banks]
+    def again(self, ii: int) -> Plane:
+        """What is taken and held, at another II, behind which none of it lies."""
+        other = Plane(0, 0, ii)
+        other.array, other.port = self.array.again(ii), self.port.again(ii)
+        other.slots = [slot.again(ii) for slot in self.slots]
+        other.banks = [bank.again(ii) for bank in self.banks]
         other.held = self.held.copy()
         return other
 
@@ -104,7 +104,7 @@ class Plane:
             before = again.start
         return self._fresh(block, ready, loadable, before) or again
 
-    def snug(
+    def best_fit(
         self, block: Block, ready: int, loadable: int, until: int, best: tuple[int, int]
     ) -> tuple[tuple[int, int], Place] | None:
         """A place at an end of a free span of the array, or as early as it may be in one, that is better than the ``best`` so
@@ -156,7 +156,7 @@ class Plane:
         known = self.none.get(block.kind)
         if known is not None and known[0] <= loadable and known[1] <= at <= known[2]:
             low, at = known[1], known[2]
-        before = min(before, low + 2 * self.array.period)  # in two periods it has met all that is taken
+        before = min(before, low + 2 * self.array.ii)  # in two IIs it has met all that is taken
         if at >= before:
             return None
         found = None

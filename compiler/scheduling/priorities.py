@@ -81,7 +81,7 @@ def _accumulated(tiles: list[Tile], data: list[Edges], chains: list[list[Step]])
     return linked
 
 
-def longest(tiles: list[Tile], needs: list[Edges], chains: list[list[Step]]) -> Ranks:
+def critical_path(tiles: list[Tile], needs: list[Edges], chains: list[list[Step]]) -> Ranks:
     """The longest path to the end goes first on a unit; what comes in is placed first, in the order in which it is wanted."""
     data = _accumulated(tiles, needs, chains)
     tail = _leaving(tiles, data)
@@ -95,12 +95,12 @@ def longest(tiles: list[Tile], needs: list[Edges], chains: list[list[Step]]) -> 
     return [(-top, use[n], n) if t.unit[0] == "link_in" else (-tail[n], use[n], n) for n, t in enumerate(tiles)]
 
 
-def demanded(tiles: list[Tile], needs: list[Edges], chains: list[list[Step]]) -> Ranks:
+def depth_first(tiles: list[Tile], needs: list[Edges], chains: list[list[Step]]) -> Ranks:
     """What the first outputs need goes first."""
     return [(number, n) for n, number in enumerate(demand(_accumulated(tiles, needs, chains)))]
 
 
-def as_given(tiles: list[Tile]) -> Ranks:
+def graph_order(tiles: list[Tile]) -> Ranks:
     """Operations as the graph has them."""
     return [(t.instruction.source, n) for n, t in enumerate(tiles)]
 

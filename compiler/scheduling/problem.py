@@ -27,13 +27,13 @@ Array = np.ndarray[Any, Any]
 class Problem:
     """Tiles by number; a job is a tile or (from ``len(beats)`` on) a chain.
 
-    ``end``: cycles from issue until all that is written can be read. ``users``: tiles that read it, ``held``: tiles that
-    overwrite what it reads, each with the cycles from start to start. ``tail``: cycles from its start to the end of all that
-    is computed from it, at least. ``mates``: tiles that write to a line that it also
-    writes, with the cycles by which it has to start later, or else those by which the mate has to. ``begins``,
-    ``ends``: buffers whose life it may begin or end (True: when it has written, False: when it has read). ``names``,
-    ``moves``: per buffer; one that moves lies elsewhere for the next inference. ``rows``: accumulator rows by chain.
-    ``grouped``: what sums add up comes group by group.
+    ``end``: cycles from issue until all that is written can be read. ``users``: tiles that read it (true dependences),
+    ``anti_dependences``: tiles that overwrite what it reads, each with the cycles from start to start. ``tail``: cycles from its
+    start to the end of all that is computed from it, at least. ``output_dependences``: tiles that write to a line that it also
+    writes, with the cycles by which it has to start later, or else those by which the other has to. ``begins``, ``ends``: buffers
+    whose live range it may begin or end (True: when it has written, False: when it has read). ``names``, ``moves``: per buffer;
+    one that moves lies elsewhere for the next inference. ``rows``: accumulator rows by chain. ``grouped``: what sums add up
+    comes group by group.
     """
 
     unit: list[str]
@@ -42,9 +42,9 @@ class Problem:
     end: list[int]
     data: list[Edges]
     users: list[list[tuple[int, int]]]
-    held: dict[int, list[tuple[int, int]]]
+    anti_dependences: dict[int, list[tuple[int, int]]]
     tail: list[int]
-    mates: dict[int, tuple[tuple[int, int, int], ...]]
+    output_dependences: dict[int, tuple[tuple[int, int, int], ...]]
     begins: list[list[int]]
     ends: list[list[tuple[int, bool]]]
     names: list[str]
@@ -69,7 +69,7 @@ class Problem:
         for chain in self.chains:
             for step in chain:
                 after[step.load] = []
-        for n, overwriting in self.held.items():
+        for n, overwriting in self.anti_dependences.items():
             after[n] = [*after[n], *overwriting]
         return after
 
@@ -79,10 +79,10 @@ class Problem:
         return [[self._mated(step.uses) for step in chain] for chain in self.chains]
 
     def _mated(self, uses: list[int]) -> list[tuple[int, int]]:
-        if self.mates.keys().isdisjoint(uses):
+        if self.output_dependences.keys().isdisjoint(uses):
             return []
         starts = accumulate((self.beats[use] for use in uses[:-1]), initial=0)
-        return [(use, start) for use, start in zip(uses, starts, strict=True) if use in self.mates]
+        return [(use, start) for use, start in zip(uses, starts, strict=True) if use in self.output_dependences]
 
     @property
     def classes(self) -> list[str]:
@@ -94,9 +94,9 @@ def problem(
     tiles: list[Tile], data: list[Edges], chains: list[list[Step]], space: Space, grouped: bool = False
 ) -> Problem:
     """Everything about ``tiles`` that no order changes; ``data``: for each tile those whose results it uses."""
-    users, held = _successors(tiles, data)
+    users, anti_dependences = _successors(tiles, data)
     buffers = [b for b in space.buffers.values() if b.kind != "constant" and b.size]
-    begins, ends = _lives(tiles, buffers)
+    begins, ends = _live_ranges(tiles, buffers)
     jobs, waiting, followers = _jobs(tiles, data, chains)
     end = [t.end for t in tiles]
     return Problem(
@@ -106,9 +106,9 @@ def problem(
         end,
         data,
         users,
-        held,
+        anti_dependences,
         _tails(tiles, users, end),
-        _mates(tiles),
+        _output_dependences(tiles),
         begins,
         ends,
         [b.name for b in buffers],
@@ -128,13 +128,13 @@ def _successors(
 ) -> tuple[list[list[tuple[int, int]]], dict[int, list[tuple[int, int]]]]:
     """Per tile those that read its result, and by tile those that overwrite what it reads, with cycles from start to start."""
     users: list[list[tuple[int, int]]] = [[] for _ in tiles]
-    held: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    anti_dependences: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for n, before in enumerate(data):
         for b, lag in before.items():
             users[b].append((n, lag))
         for b in tiles[n].after:
-            held[b].append((n, gap(tiles[b].reads, tiles[n].writes)))
-    return users, dict(held)
+            anti_dependences[b].append((n, gap(tiles[b].reads, tiles[n].writes)))
+    return users, dict(anti_dependences)
 
 
 def _tails(tiles: list[Tile], users: list[list[tuple[int, int]]], end: list[int]) -> list[int]:
@@ -190,7 +190,7 @@ def _jobs(
     return sorted(set(job)), waiting, [list(f) for f in after]
 
 
-def _mates(tiles: list[Tile]) -> dict[int, tuple[tuple[int, int, int], ...]]:
+def _output_dependences(tiles: list[Tile]) -> dict[int, tuple[tuple[int, int, int], ...]]:
     """Tiles that write a line in common. A line holds few results' borders, so pairs are few."""
     writers = [n for n, t in enumerate(tiles) if len(t.writes.lines)]
     if not writers:
@@ -220,15 +220,15 @@ def _paired(found: list[tuple[Array, Array, Array]], tiles: int) -> dict[int, tu
     pair, there, back = pair[order], there[order], back[order]
     first = np.flatnonzero(np.append(True, pair[1:] != pair[:-1]))
     behind, ahead = (np.maximum(np.maximum.reduceat(gap, first), 1).tolist() for gap in (there, back))
-    mates: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    output_dependences: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
     for number, forth, to in zip(pair[first].tolist(), behind, ahead, strict=True):
         one, other = divmod(number, tiles)
-        mates[one].append((other, to, forth))
-        mates[other].append((one, forth, to))
-    return {n: tuple(several) for n, several in mates.items()}
+        output_dependences[one].append((other, to, forth))
+        output_dependences[other].append((one, forth, to))
+    return {n: tuple(several) for n, several in output_dependences.items()}
 
 
-def _lives(tiles: list[Tile], buffers: list[Buffer]) -> tuple[list[list[int]], list[list[tuple[int, bool]]]]:
+def _live_ranges(tiles: list[Tile], buffers: list[Buffer]) -> tuple[list[list[int]], list[list[tuple[int, bool]]]]:
     """Per tile the positions of the buffers whose lives it may begin and end: a state's begins when it is read."""
     borders = np.array([b.first_line for b in buffers], np.int64)
     states = {n for n, b in enumerate(buffers) if b.kind == "state"}

@@ -34,15 +34,15 @@ Outputs = dict[str, Array]
 
 
 @overload
-def simulate(data: bytes, feeds: Feed, target: str | Target | None = ...) -> tuple[Outputs, Counters]: ...
+def simulate(data: bytes | memoryview, feeds: Feed, target: str | Target | None = ...) -> tuple[Outputs, Counters]: ...
 @overload
 def simulate(
-    data: bytes, feeds: Sequence[Feed], target: str | Target | None = ...
+    data: bytes | memoryview, feeds: Sequence[Feed], target: str | Target | None = ...
 ) -> tuple[list[Outputs], Counters]: ...
 
 
 def simulate(
-    data: bytes, feeds: Feed | Sequence[Feed], target: str | Target | None = None
+    data: bytes | memoryview, feeds: Feed | Sequence[Feed], target: str | Target | None = None
 ) -> tuple[Outputs | list[Outputs], Counters]:
     """Execute a program on the processor that it names.
 
@@ -55,7 +55,7 @@ def simulate(
     """
     if not isinstance(data, bytes | bytearray | memoryview):
         raise ModelError(f"simulate takes the bytes of a program, as to_bytes gives them, not {type(data).__name__}")
-    binary = Binary.from_bytes(bytes(data))
+    binary = Binary.from_bytes(data)
     target = target_of(binary, target)
     several = not isinstance(feeds, Mapping)
     given: list[Feed] = list(feeds) if not isinstance(feeds, Mapping) else [feeds]

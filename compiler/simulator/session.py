@@ -28,7 +28,7 @@ class Session:
     def __init__(
         self, data: bytes, state: Mapping[str, Any] | bytes | None = None, target: str | Target | None = None
     ) -> None:
-        self._binary = Binary.from_bytes(bytes(data))
+        self._binary = Binary.from_bytes(data)
         self._processor = loaded(self._binary, target_of(self._binary, target))
         self._clock = 0
         self._context = _context(self._binary)

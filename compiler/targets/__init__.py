@@ -4,7 +4,21 @@ Every figure of a file is ``{ value = ..., source = "..." }``; a source says whe
 chosen, or that it is an extension of the published processor. A processor is a file: whoever has one adds it by naming it.
 """
 
-from compiler.targets.catalogue import find, is_path, load, names, read, register, resolve, ships, text
-from compiler.targets.loader import Target, parse
+from compiler.targets.catalogue import find, is_path, load, names, read, register, resolve, ships, template, text
+from compiler.targets.loader import NAME, Target, parse
 
-__all__ = ["Target", "find", "is_path", "load", "names", "parse", "read", "register", "resolve", "ships", "text"]
+__all__ = [
+    "NAME",
+    "Target",
+    "find",
+    "is_path",
+    "load",
+    "names",
+    "parse",
+    "read",
+    "register",
+    "resolve",
+    "ships",
+    "template",
+    "text",
+]

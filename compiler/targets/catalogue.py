@@ -33,6 +33,11 @@ def text(name: str) -> str:
     return (HERE / f"{name}.toml").read_text(encoding="utf-8")
 
 
+def template(name: str) -> str:
+    """A commented file of a processor of that name, with every figure that a file can have."""
+    return (HERE / "template" / "chip.toml").read_text(encoding="utf-8").replace('"chip"', f'"{name}"', 1)
+
+
 def load(name: str) -> Target:
     """The target of that name: a shipped one, or ``name.toml`` on the search path; ``ModelError`` lists the shipped ones."""
     if name in names():
@@ -84,7 +89,7 @@ def read(path: str | os.PathLike[str]) -> Target:
     try:
         return register(parse(text))
     except ModelError as error:
-        raise ModelError(f"{file}: {error}") from None
+        raise ModelError(f"{file}: {error.message}", problems=error.problems) from None
 
 
 def register(target: Target) -> Target:

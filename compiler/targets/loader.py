@@ -1,4 +1,4 @@
-"""Reads the text of a target file strictly: a missing, unknown or impossible figure is refused with what to change."""
+"""Reads the text of a target file strictly: all its missing, unknown and impossible figures are told with what to change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from compiler.errors import ModelError
-from compiler.isa.element import SIZE
+from compiler.isa.element import SIZE, SUMS
 from compiler.isa.machine import (
     NO_EXTERNAL,
     UNIT_CLASSES,
@@ -27,7 +27,9 @@ from compiler.isa.machine import (
 )
 from compiler.numerics.scalar import SCALAR
 
+_TABLE, _KEY = re.compile(r"\s*\[+\s*([\w.-]+)\s*\]"), re.compile(r"\s*([\w.-]+)\s*=")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+TABLES = ("clock", "memory", "passes", "energy", *UNIT_CLASSES)
 KINDS = ("published", "chosen", "extension", "derived")
 ENERGY = ("alu", "mac_8", "mac_16", "mac_32", "read_byte", "write_byte", "link_byte", "external_byte", "cycle")
 # The largest figures by name: what an instruction's fields can tell apart (units and slots in 8 bits), what leaves room for
@@ -81,31 +83,50 @@ class Target(Machine):
 
 
 class _Reader:
-    """Takes figures out of a parsed file one by one and knows in the end what was not asked for."""
+    """Takes figures out of a parsed file one by one and knows in the end what was wrong and what was not asked for.
 
-    def __init__(self, name: str, data: dict[str, Any]) -> None:
+    A figure that is wrong is noted among the ``faults``, and the reading goes on with the least that it could be.
+    """
+
+    def __init__(self, name: str, data: dict[str, Any], lines: Mapping[str, int]) -> None:
         self.name = name
         self.data = data
+        self.lines = lines
         self.figures: dict[str, tuple[Any, str]] = {}
-        self.sections: set[str] = set()
+        self.asked: set[str] = set()
+        self.faults: list[tuple[int, str]] = []  # with their lines, 0 where there is none
 
-    def error(self, message: str) -> ModelError:
-        return ModelError(f"target {self.name}: {message}")
+    def fault(self, message: str, path: str = "") -> None:
+        """Note what is wrong, with the line of a figure or of its table."""
+        line = self.lines.get(path) or self.lines.get(path.rpartition(".")[0], 0)
+        self.faults.append((line, f"{message} (line {line})" if line else message))
+
+    def refuse(self) -> None:
+        """``ModelError`` with all faults in the order of the file, if there are any."""
+        problems = tuple(ModelError(said) for _, said in sorted(self.faults, key=lambda fault: fault[0]))
+        if len(problems) == 1:
+            raise ModelError(f"target {self.name}: {problems[0]}")
+        if problems:
+            raise ModelError(f"target {self.name}: {len(problems)} faults", problems=problems)
 
     def text(self, key: str) -> str:
         value = self.data.get(key)
-        if not isinstance(value, str) or not value:
-            raise self.error(f"'{key}' must be a text; add {key} = \"...\" at the top of the file")
-        return value
+        if isinstance(value, str) and value:
+            return value
+        self.fault(f"'{key}' must be a text; add {key} = \"...\" at the top of the file", key)
+        return "?"
 
     def number(self, section: str, key: str, low: int = 1, default: int | None = None) -> int:
         value = self._figure(section, key, default)
         high = MOST.get(key, MOST[""]) if section != "passes" else MOST["passes"]
         if type(value) is not int or not low <= value <= high:
-            raise self.error(
-                f"{section}.{key} must be a whole number of at least {low} and at most {high}, not {repr(value)[:80]}"
-            )
+            self._wrong(f"{section}.{key}", f"a whole number of at least {low} and at most {high}", value)
+            return low
         return value
+
+    def _wrong(self, path: str, wanted: str, value: Any) -> None:
+        if value is not None:  # else it is known to be missing
+            self.fault(f"{path} must be {wanted}, not {repr(value)[:80]}", path)
 
     def pair(self, section: str, key: str) -> tuple[int, int]:
         value = self._figure(section, key, None)
@@ -115,15 +136,15 @@ class _Reader:
             or len(value) != 2
             or any(type(v) is not int or not 0 < v <= most for v in value)
         ):
-            raise self.error(
-                f"{section}.{key} must be two positive whole numbers [rows, columns] of at most {most}, not {repr(value)[:80]}"
-            )
+            self._wrong(f"{section}.{key}", f"two positive whole numbers [rows, columns] of at most {most}", value)
+            return 1, 1
         return value[0], value[1]
 
     def choice(self, section: str, key: str, allowed: tuple[str, ...]) -> str:
         value = self._figure(section, key, None)
         if value not in allowed:
-            raise self.error(f"{section}.{key} must be {' or '.join(map(repr, allowed))}, not {value!r}")
+            self._wrong(f"{section}.{key}", " or ".join(map(repr, allowed)), value)
+            return allowed[0]
         return str(value)
 
     def has(self, section: str) -> bool:
@@ -131,39 +152,52 @@ class _Reader:
         return isinstance(self.data.get(section), dict)
 
     def keys(self, section: str) -> list[str]:
-        table: Any = self.data
-        for part in section.split("."):
-            table = table.get(part, {}) if isinstance(table, dict) else {}
-        self.sections.add(section)
+        table = self._table(section)
         return list(table) if isinstance(table, dict) else []
 
-    def _figure(self, section: str, key: str, default: int | None) -> Any:
+    def _table(self, section: str) -> Any:
         table: Any = self.data
         for part in section.split("."):
-            table = table.get(part, {}) if isinstance(table, dict) else {}
+            table = table.get(part) if isinstance(table, dict) else None
+        return table
+
+    def _figure(self, section: str, key: str, default: int | None) -> Any:
+        """What the file says for a figure; None for one that is not written as such, which is a fault."""
+        table = self._table(section)
         entry = table.get(key) if isinstance(table, dict) else None
         path = f"{section}.{key}"
+        self.asked.add(path)
         if entry is None and default is not None:
             return default
         if not isinstance(entry, dict) or set(entry) != {"value", "source"}:
-            raise self._unwritten(section, key, table, entry)
+            if not {section, section.partition(".")[0]} & self.asked:  # a table that is missing is told once
+                self.fault(self._unwritten(section, key, table, entry), path)
+            return None
         source = entry["source"]
         if not isinstance(source, str) or source.split(":")[0].split(" ")[0] not in KINDS:
-            raise self.error(f"the source of {path} must begin with one of {', '.join(KINDS)}")
+            self.fault(f"the source of {path} must begin with one of {', '.join(KINDS)}", path)
         self.figures[path] = (entry["value"], source)
         return entry["value"]
 
-    def _unwritten(self, section: str, key: str, table: Any, entry: Any) -> ModelError:
+    def _unwritten(self, section: str, key: str, table: Any, entry: Any) -> str:
         """Why a figure is none: it is not there, under another name, or not written as one."""
         form = f'write {key} = {{ value = ..., source = "..." }} in [{section}]'
         if entry is not None:
             said = ", ".join(map(repr, entry)) or "nothing" if isinstance(entry, dict) else f"just {entry!r}"
-            return self.error(f"{section}.{key} must have a value and a source, not {said}; {form}")
+            return f"{section}.{key} must have a value and a source, not {said[:80]}; {form}"
         if not isinstance(table, dict):
-            return self.error(f"[{section}] must be one table of figures, not {str(table)[:40]!r}; {form}")
-        close = get_close_matches(key, [name for name in table if f"{section}.{name}" not in self.figures], 1)
+            gone = section if self.has(section.partition(".")[0]) else section.partition(".")[0]
+            self.asked.add(gone)
+            said = (
+                "is missing"
+                if self._table(gone) is None
+                else f"must be one table of figures, not {str(self._table(gone))[:40]!r}"
+            )
+            return f"[{gone}] {said}; {form}"
+        close = get_close_matches(key, [name for name in table if f"{section}.{name}" not in self.asked], 1)
         called = f" (there is a {section}.{close[0]})" if close else ""
-        return self.error(f"{section}.{key} is missing{called}; {form}")
+        self.asked |= {f"{section}.{name}" for name in close}  # that one is not unknown as well
+        return f"{section}.{key} is missing{called}; {form}"
 
     def refuse_unknown(self) -> None:
         """Every figure in the file must have been asked for."""
@@ -171,11 +205,17 @@ class _Reader:
         def walk(prefix: str, table: dict[str, Any]) -> None:
             for key, value in table.items():
                 path = f"{prefix}{key}"
+                if path in self.asked:
+                    continue
+                if not prefix and isinstance(value, dict) and key not in TABLES:
+                    close = get_close_matches(key, TABLES, 1)
+                    said = f"rename it to [{close[0]}] or remove it" if close else "remove it"
+                    self.fault(f"there is no table [{key}]; {said}", key)
+                    continue
                 if not isinstance(value, dict):
-                    raise self.error(f"there is no setting '{path}'; remove it")
-                if "value" in value:
-                    if path not in self.figures:
-                        raise self.error(f"there is no figure '{path}'; remove it or correct its name")
+                    self.fault(f"there is no setting '{path}'; remove it", path)
+                elif "value" in value:
+                    self.fault(f"there is no figure '{path}'; remove it or correct its name", path)
                 else:
                     walk(f"{path}.", value)
 
@@ -206,13 +246,15 @@ def _planes(r: _Reader) -> tuple[WeightsUnit, MatrixUnit]:
         matrix = MatrixUnit(**_absent("matrix"), tiles=MappingProxyType({}), slots=0, accumulator_rows=0, alus=1)
         return WeightsUnit(**_absent("weights"), bytes_per_cycle=1), matrix
     types = r.keys("matrix.tiles")
-    wrong = [name for name in types if name not in ("i8", "u8", "f16", "f32")]
+    wrong = [name for name in types if name not in SUMS]
     if wrong or not types:
-        raise r.error(f"matrix.tiles takes i8, u8, f16 and f32, at least one of them, not {', '.join(wrong) or 'none'}")
+        said = f"matrix.tiles takes at least one of {', '.join(SUMS)}, not {', '.join(wrong) or 'none'}"
+        r.fault(said, f"matrix.tiles.{wrong[0]}" if wrong else "matrix.tiles")
+        r.asked |= {f"matrix.tiles.{name}" for name in wrong}
     weights = WeightsUnit(**_unit(r, "weights", tile=False), bytes_per_cycle=r.number("weights", "bytes_per_cycle"))
     return weights, MatrixUnit(
         **_unit(r, "matrix", tile=False),
-        tiles=MappingProxyType({name: r.pair("matrix.tiles", name) for name in types}),
+        tiles=MappingProxyType({name: r.pair("matrix.tiles", name) for name in types if name not in wrong}),
         slots=r.number("matrix", "slots", 2),
         accumulator_rows=r.number("matrix", "accumulator_rows"),
         alus=r.number("matrix", "alus"),
@@ -245,15 +287,16 @@ def _link(r: _Reader, name: str) -> LinkUnit:
 
 
 def _energy(r: _Reader) -> Mapping[str, int]:
-    wanted = [name for name in ENERGY if name != "external_byte" or r.has("external")]
-    return MappingProxyType({"external_byte": 0} | {name: r.number("energy", name, 0) for name in wanted})
+    unused = {} if r.has("external") else {"external_byte": 0}  # may be left out where there is no such memory
+    return MappingProxyType({name: r.number("energy", name, 0, unused.get(name)) for name in ENERGY})
 
 
 def _machine(r: _Reader) -> dict[str, Any]:
     passes = r.keys("passes")
-    unknown = [name for name in passes if name not in SCALAR]
-    if unknown:
-        raise r.error(f"[passes] names {unknown[0]}, which is not a scalar operator")
+    for name in passes:
+        if name not in SCALAR:
+            r.fault(f"[passes] names {name[:40]}, which is not a scalar operator", f"passes.{name}")
+            r.asked.add(f"passes.{name}")
     machine: dict[str, Any] = {
         "clock_hz": r.number("clock", "hz"),
         "memory_bytes": r.number("memory", "bytes"),
@@ -261,7 +304,7 @@ def _machine(r: _Reader) -> dict[str, Any]:
         "read_ports": r.number("memory", "read_ports"),
         "write_ports": r.number("memory", "write_ports"),
         "copies": r.number("memory", "copies", default=1),
-        "passes": MappingProxyType({name: r.number("passes", name) for name in passes}),
+        "passes": MappingProxyType({name: r.number("passes", name) for name in passes if name in SCALAR}),
         "energy": _energy(r),
     }
     machine["weights"], machine["matrix"] = _planes(r)
@@ -284,15 +327,18 @@ def _check(r: _Reader, target: Target) -> None:
             mine = [count for port, count in unit.ports.items() if (port == "out") == (kind == "write")]
             total += unit.instances * sum(mine)
         if total > limit:
-            raise r.error(f"the units' {kind} ports come to {total} but memory.{kind}_ports is {limit}")
+            said = f"the units' {kind} ports come to {total} but memory.{kind}_ports is {limit}"
+            r.fault(said, f"memory.{kind}_ports")
     if target.weights.instances != target.matrix.instances:
-        raise r.error("weights.instances must equal matrix.instances: every plane has one load port")
+        said = "weights.instances must equal matrix.instances: every plane has one load port"
+        r.fault(said, "weights.instances")
     if target.line_bytes % max(SIZE.values()) or target.memory_bytes % target.line_bytes:
-        raise r.error("memory.line_bytes must be a multiple of 8, and memory.bytes of memory.line_bytes")
+        said = "memory.line_bytes must be a multiple of 8, and memory.bytes of memory.line_bytes"
+        r.fault(said, "memory.line_bytes")
 
 
-def parse(text: str) -> Target:
-    """The target that a file's text describes; ``ModelError`` with the figure at fault."""
+def _read(text: str) -> tuple[dict[str, Any], str]:
+    """The data of a file, and the same as one text whatever the layout."""
     try:
         data = tomllib.loads(text)
         canonical = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
@@ -304,15 +350,21 @@ def parse(text: str) -> Target:
         raise ModelError(f"target file: not valid TOML: {error}") from None
     except ValueError:  # Python's own limit
         raise ModelError("target file: a number has thousands of digits; no figure is so large") from None
+    return data, canonical
+
+
+def parse(text: str) -> Target:
+    """The target that a file's text describes; ``ModelError`` with every figure at fault and its line."""
+    data, canonical = _read(text)
     name = data.get("name", "?")
-    r = _Reader(name if isinstance(name, str) and NAME.fullmatch(name) else "?", data)
+    r = _Reader(name if isinstance(name, str) and NAME.fullmatch(name) else "?", data, _lines(text))
     version = data.get("version")
     if type(version) is not int or version < 1:
-        raise r.error("'version' must be a whole number of at least 1; write version = 1 at the top of the file")
-    if not NAME.fullmatch(r.text("name")):
-        raise r.error(
-            "'name' must be at most 64 letters, digits, points, hyphens and underscores; it begins with one of the first two"
-        )
+        r.fault("'version' must be a whole number of at least 1; write version = 1 at the top of the file", "version")
+        version = 1
+    if "name" in data and r.name == "?" and isinstance(name, str) and name:
+        said = "at most 64 letters, digits, points, hyphens and underscores; it begins with one of the first two"
+        r.fault(f"'name' must be {said}", "name")
     target = Target(
         name=r.text("name"),
         version=version,
@@ -323,5 +375,20 @@ def parse(text: str) -> Target:
         figures=MappingProxyType(r.figures),
     )
     r.refuse_unknown()
-    _check(r, target)
+    if not r.faults:  # a figure that is missing fits to no other
+        _check(r, target)
+    r.refuse()
     return target
+
+
+def _lines(text: str) -> dict[str, int]:
+    """The line of every table and setting that is written in the usual way, for messages only."""
+    found: dict[str, int] = {}
+    table = ""
+    for number, line in enumerate(text.split("\n"), 1):
+        if heading := _TABLE.match(line):
+            table = f"{heading[1]}."
+            found.setdefault(heading[1], number)
+        elif key := _KEY.match(line):
+            found.setdefault(f"{table}{key[1]}", number)
+    return found

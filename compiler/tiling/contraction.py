@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from compiler.isa.instruction import Flag, Instruction, Op
 from compiler.tiling import place as pl
 from compiler.tiling.chains import Step
-from compiler.tiling.forms import Form, column_tiles, extras, load_beats, weights
+from compiler.tiling.gemm import Gemm, column_tiles, extras, load_beats, weights
 from compiler.tiling.tile import Tile, make, resident
 from compiler.tiling.tiler import Tiler, pieces
 from compiler.tiling.toeplitz import cells
 
 ROWS = (32, 64, 128, 320)  # of one MATMUL: long enough to hide a weight load, short enough for layers to overlap
-SEATED = (8, 16)  # rows beside these where loads are behind other products, which more of them are
+SLOTTED = (8, 16)  # rows beside these where loads are behind other products, which more of them are
 MANY = 32  # chains of one row of pieces that hide each other's loads without
 BESIDE = 2  # part of a load's cycles that it then counts for
 SHORT = 16  # likewise of bands that follow an image which comes in: the fewest that hide their loads
@@ -38,7 +38,7 @@ class Cut:
     score: int
 
 
-def choose(f: Form, tiler: Tiler) -> Cut:
+def choose(f: Gemm, tiler: Tiler) -> Cut:
     """The cut with the fewest cycles on the busiest plane; among nearly equal ones that which finishes rows earliest."""
     cuts = [
         cut
@@ -60,7 +60,7 @@ def _earliest(cuts: list[Cut], allowed: int) -> Cut:
     )
 
 
-def _widths(f: Form, tiler: Tiler) -> list[int]:
+def _widths(f: Gemm, tiler: Tiler) -> list[int]:
     """Columns of a weight tile: all that fit, a share for every plane, one line, or as many as make all tiles alike."""
     if f.blocks:
         return [f.n]
@@ -81,21 +81,21 @@ def _widths(f: Form, tiler: Tiler) -> list[int]:
     return sorted(found)
 
 
-def _few(f: Form, tiler: Tiler) -> bool:
+def _few(f: Gemm, tiler: Tiler) -> bool:
     """Whether whole columns and long rows would leave planes idle."""
     chains = f.batch * -(-f.n // f.tile[1]) * -(-f.m // EVEN[1])
     return not f.blocks and chains < tiler.target.matrix.instances
 
 
-def _heights(f: Form, tiler: Tiler, columns: int) -> list[int]:
+def _heights(f: Gemm, tiler: Tiler, columns: int) -> list[int]:
     """Rows of one MATMUL: whole lines of the result, unless every column tile has lines of its own anyway."""
     most = min(f.m, tiler.target.matrix.accumulator_rows)
     found = set()
     share = -(-f.m // tiler.target.matrix.instances)  # of every plane
     even = share <= EVEN[1] and (share > EVEN[0] or f.shared >= 0)
     short = [SHORT] if f.band and f.node.output in tiler.layout.following else []
-    seated = SEATED if tiler.seated and f.batch * -(-f.n // columns) <= MANY else ()
-    for rows in (*short, *seated, *ROWS, *([-(-share // f.row_step) * f.row_step] if even else [])):
+    slotted = SLOTTED if tiler.slotted and f.batch * -(-f.n // columns) <= MANY else ()
+    for rows in (*short, *slotted, *ROWS, *([-(-share // f.row_step) * f.row_step] if even else [])):
         aligned = max(f.row_step, round(rows / f.row_step) * f.row_step)
         found.add(min(most, aligned))
     if _few(f, tiler):
@@ -103,7 +103,7 @@ def _heights(f: Form, tiler: Tiler, columns: int) -> list[int]:
     return sorted(found)
 
 
-def _cuts(f: Form, tiler: Tiler, rows: int, columns: int) -> list[Cut]:
+def _cuts(f: Gemm, tiler: Tiler, rows: int, columns: int) -> list[Cut]:
     """Cuts of one size of tile: weights changed after every MATMUL, or after some, or never."""
     target = tiler.target
     depth = f.tile[0]
@@ -121,7 +121,7 @@ def _cuts(f: Form, tiler: Tiler, rows: int, columns: int) -> list[Cut]:
         for run in sorted({1, longest}):
             chains = f.batch * n_tiles * share * -(-part // run)
             work = min(run * rows, f.m) / rows
-            chain = work * last + load / BESIDE if tiler.seated else max(load, work * last)
+            chain = work * last + load / BESIDE if tiler.slotted else max(load, work * last)
             if k_tiles > 1:
                 chain += (k_tiles - 2) * max(load, work * middle) + max(rest, work * middle)
             cycles = int(-(-chains // target.matrix.instances) * chain) + load
@@ -134,7 +134,7 @@ def _beats(i: Instruction, tiler: Tiler) -> int:
     return tiler.space.timings.of(i).beats
 
 
-def _link_cycles(f: Form, tiler: Tiler) -> int:
+def _link_cycles(f: Gemm, tiler: Tiler) -> int:
     """Cycles for which the links keep this contraction waiting anyway: its operand comes in, or its result goes out."""
     graph = tiler.graph
     moving = f.node.operands[1 - f.roles.stationary].value
@@ -143,14 +143,14 @@ def _link_cycles(f: Form, tiler: Tiler) -> int:
     return max(sum(came) // tiler.target.link_in.bytes_per_cycle, sum(went) // tiler.target.link_out.bytes_per_cycle)
 
 
-def instructions(f: Form, cut: Cut) -> int:
+def instructions(f: Gemm, cut: Cut) -> int:
     """How many instructions a cut makes."""
     passes = f.batch * -(-f.n // cut.columns) * -(-f.k // f.tile[0])
     products = -(-f.m // cut.rows)
     return passes * (products + -(-products // cut.run))
 
 
-def emit(f: Form, cut: Cut, tiler: Tiler) -> None:
+def emit(f: Gemm, cut: Cut, tiler: Tiler) -> None:
     """Make the tiles: per chain of K tiles a LOADW and its MATMULs."""
     tiles = weights(f, cut.columns, tiler)
     row_tiles = pieces(f.m, cut.rows)
@@ -173,7 +173,7 @@ def _dealt(rows: list[pl.Range], share: int, apart: bool) -> list[list[pl.Range]
     return [rows[at::share] for at in range(min(share, len(rows)))]
 
 
-def _left_over(f: Form, cut: Cut, tiler: Tiler) -> tuple[int, int]:
+def _left_over(f: Gemm, cut: Cut, tiler: Tiler) -> tuple[int, int]:
     """From which column tile on rows are cut so that every plane gets some of them, and how many rows then make a chain.
 
     Column tiles that are whole in one chain go round the planes; of those in the last round, fewer than there are
@@ -204,7 +204,7 @@ def _left_over(f: Form, cut: Cut, tiler: Tiler) -> tuple[int, int]:
 class _Made:
     """What chains of one contraction have in common: names of what they read, and by weight tile its LOADW and a product."""
 
-    def __init__(self, f: Form, tiler: Tiler) -> None:
+    def __init__(self, f: Gemm, tiler: Tiler) -> None:
         node = f.node
         self.f, self.tiler = f, tiler
         self.values = {"a": node.operands[1 - f.roles.stationary].value}
@@ -286,7 +286,7 @@ def _chain(
 
 
 def _matmul(
-    f: Form, batch: int, rows: pl.Range, k: pl.Range, columns: pl.Range, flags: int, source: int = 0, on: int = 0
+    f: Gemm, batch: int, rows: pl.Range, k: pl.Range, columns: pl.Range, flags: int, source: int = 0, on: int = 0
 ) -> Instruction:
     """A product; the one that ends a sum has its epilogue, and the place where the result goes."""
     b, c, d, out, post = (*[*f.extra, 0, 0, 0][:3], f.out, f.post) if flags & _LAST else (0, 0, 0, 0, 0)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from compiler.isa.instruction import Instruction, Op
 from compiler.isa.table import accesses
 from compiler.tiling import place as pl
 from compiler.tiling.budget import Tiles
+from compiler.tiling.space import written
 from compiler.tiling.tile import make
 
 if TYPE_CHECKING:
@@ -72,10 +74,11 @@ def offsets(space: Space) -> dict[str, int]:
     return found
 
 
-def image(space: Space) -> bytes:
-    """External memory as it is when the program has been loaded."""
-    outside = [b for b in space.buffers.values() if b.kind == "external" and b.data is not None]
-    return b"".join(b.data.tobytes() + bytes(b.size - b.data.nbytes) for b in outside if b.data is not None)
+def image(space: Space, constants: Iterable[np.ndarray[Any, Any]]) -> bytes | memoryview:
+    """External memory as it is when the program has been loaded. ``constants``: those of the graph."""
+    places = offsets(space)
+    outside = [(at, space.buffers[name]) for name, at in places.items()]
+    return written(outside, sum(b.size for _, b in outside), constants)
 
 
 def extents(target: Target) -> range:
@@ -138,6 +141,9 @@ def _chosen(tiler: Tiler, extent: int) -> list[str]:
         return []
     factors, read, indices = _uses(tiler)
     only_factors = factors - read
+    for b in tiler.space.buffers.values():  # what was only laid out to compare ways of computing takes no memory
+        if b.kind == "constant" and b.size > SMALL and b.name not in factors | read | indices:
+            b.size, b.data = 0, None
 
     def wanted(b: Buffer) -> bool:
         return b.name in only_factors or (extent >= EVERYTHING and b.size > SMALL)

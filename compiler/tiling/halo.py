@@ -1,8 +1,8 @@
-"""Where rows of pixels begin in their lines, so that a layer of windows need not wait for a whole further block.
+"""The halo of a window: where rows of pixels begin in their lines, so that a layer need not wait for a whole further block.
 
 With pixels as weights a layer works through its image in blocks as wide as a plane, which end where lines end. A window
-looks ahead of its own pixel, so the blocks of a layer of windows would need the next block of what they read. Its rows
-therefore begin some pixels later in their first line, as many as its windows look ahead: its blocks end so much earlier
+looks ahead of its own pixel (its halo), so the blocks of a layer of windows would need the next block of what they read. Its
+rows therefore begin some pixels later in their first line, as many as its windows look ahead: its blocks end so much earlier
 in the image, and all that they read is there with the same block of the layer before.
 """
 
@@ -13,7 +13,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from compiler.costs.contraction import fits_planes, plane_tile, roles
-from compiler.tiling.stationary import Side
+from compiler.tiling.stationary import Dataflow
 
 if TYPE_CHECKING:
     from compiler.ir.graph import Compute, Graph, Operand
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 PARALLEL = 2  # planes that work side by side: a single one has nobody to wait for
 
 
-def lead(node: Compute, side: Side, graph: Graph, machine: Machine, leads: Mapping[str, int]) -> int | None:
-    """Pixels by which the blocks of a contraction end before those of the image that it follows; ``leads``: of the values
+def halo(node: Compute, side: Dataflow, graph: Graph, machine: Machine, halos: Mapping[str, int]) -> int | None:
+    """Pixels by which the blocks of a contraction end before those of the image that it follows; ``halos``: of the values
     before it. None where pixels are no weights or fit one plane, and 0 where it would take a block more."""
     columns = _pixel_loops(node, side, graph, machine)
     pixels = prod(node.loops[i] for i in columns)
     if not columns or pixels <= (width := plane_tile(node, side.stationary, machine)[1]):
         return None
     needed = max(
-        (leads[o.value] + ahead(o, node, columns, graph) for o in node.operands if o.value in leads), default=0
+        (halos[o.value] + ahead(o, node, columns, graph) for o in node.operands if o.value in halos), default=0
     )
     return needed if needed <= -pixels % width else 0
 
 
-def _pixel_loops(node: Compute, side: Side, graph: Graph, machine: Machine) -> list[int]:
+def _pixel_loops(node: Compute, side: Dataflow, graph: Graph, machine: Machine) -> list[int]:
     """The loops over pixels that are weights of planes side by side, the outermost first; none where pixels are no weights."""
     constant = node.operands[side.stationary].value in graph.constants
     if constant or machine.matrix.instances < PARALLEL or not fits_planes(node, graph, machine):
@@ -44,7 +44,7 @@ def _pixel_loops(node: Compute, side: Side, graph: Graph, machine: Machine) -> l
     return [] if r.batch else [i for i in side.order if i in r.columns and node.loops[i] > 1]
 
 
-def along_lines(node: Compute, side: Side) -> bool:
+def along_lines(node: Compute, side: Dataflow) -> bool:
     """Whether a result's columns lie along lines; else its rows do, and blocks of columns end where they like."""
     columns = roles(node, side.stationary).columns
     return set(side.order[-len(columns) :]) == set(columns)

@@ -15,11 +15,11 @@ from compiler.ir.types import DType
 from compiler.isa.machine import Machine
 from compiler.passes.rewriter import fresh
 from compiler.tiling import concat, uses
-from compiler.tiling.halo import along_lines, lead
+from compiler.tiling.halo import along_lines, halo
+from compiler.tiling.input_overlap import InputOverlap
 from compiler.tiling.place import Place, ordered_strides, row_major
 from compiler.tiling.readers import Order, dense_order, follow, ordered
-from compiler.tiling.stationary import Chooser, Pitch, Side, padded
-from compiler.tiling.streams import Stream
+from compiler.tiling.stationary import Dataflow, DataflowSelector, Pitch, padded
 
 IMAGE = 2  # dimensions of an image; those of an input lie one behind the other
 CHANNELS = 1  # and one more of what lies side by side in it
@@ -40,11 +40,11 @@ class Layout:
     states: set[str] = field(default_factory=set)
     orders: dict[str, Order] = field(default_factory=dict)
     pitches: dict[str, Pitch] = field(default_factory=dict)
-    leads: dict[str, int] = field(default_factory=dict)  # pixels by which blocks end early
+    halos: dict[str, int] = field(default_factory=dict)  # pixels by which blocks end early
     bases: dict[str, str] = field(default_factory=dict)  # of scatters: the copy of the data that one writes over
     joined: dict[str, str] = field(default_factory=dict)  # piece -> join whose buffer holds it
     copies: set[str] = field(default_factory=set)  # nodes (by output) that need a copy
-    sides: dict[str, Side] = field(default_factory=dict)  # of contractions, by output
+    dataflows: dict[str, Dataflow] = field(default_factory=dict)  # of contractions, by output
     needed_whole: dict[str, frozenset[int]] = field(default_factory=dict)  # dimensions that readers reduce, by value
     following: set[str] = field(default_factory=set)  # results made while the inputs come in
     deep: dict[str, tuple[int, int]] = field(default_factory=dict)  # dimension that few rows are summed along, in tiles
@@ -57,22 +57,22 @@ def assign(graph: Graph, machine: Machine, *, following: bool = True) -> Layout:
     found = _Pass(graph, machine, first, homes).run() if homes else first
     found.following = found.following if following else set()
     found.needed_whole = uses.needed_whole(graph)
-    found.deep = uses.summed_in_tiles(graph, machine, found.sides)
+    found.deep = uses.summed_in_tiles(graph, machine, found.dataflows)
     return found
 
 
 class _Pass:
     def __init__(self, graph: Graph, machine: Machine, known: Layout, homes: dict[str, tuple[str, int]]):
         self.graph, self.machine, self.homes = graph, machine, homes
-        self.known, self.pitches, self.leads = known.orders, known.pitches, known.leads
+        self.known, self.pitches, self.halos = known.orders, known.pitches, known.halos
         self.stored = {n.output: n.input for n in graph.nodes if isinstance(n, Reshape)}
         self.reshaped = set(self.stored.values())
         self.joins = {n.output: n for n in graph.nodes if isinstance(n, Join)}
         self.kept = concat.written_in_place(graph)
         self.scattered = {n.output for n in graph.nodes if isinstance(n, Scatter)}
         self.scalars = uses.scalars(graph)
-        self.out = Layout(sides=known.sides)
-        self.chooser = Chooser(graph, machine, self.out.places, Stream(graph, machine))
+        self.out = Layout(dataflows=known.dataflows)
+        self.selector = DataflowSelector(graph, machine, self.out.places, InputOverlap(graph, machine))
 
     def run(self) -> Layout:
         graph = self.graph
@@ -88,7 +88,7 @@ class _Pass:
             self.out.roots[name] = ()
         for node in graph.nodes:
             self._node(node)
-        self.out.following = {n.output for n in graph.nodes if self.chooser.stream.during(n.output)}
+        self.out.following = {n.output for n in graph.nodes if self.selector.overlap.during(n.output)}
         return self.out
 
     def _node(self, node: Node) -> None:
@@ -123,14 +123,14 @@ class _Pass:
     def _join(self, node: Join) -> None:
         name = node.output
         if name not in self.out.places:
-            part = self.chooser.readers.leading(node)
+            part = self.selector.readers.leading(node)
             order = self.out.orders.get(part) or dense_order(self.out.places[part])
             if all(
                 self.graph.types[p].shape[node.axis] == 1 for p in node.parts
             ):  # where the axis lies is free in a part
                 order = _beside(order, node.axis)
             self._own(name, order)
-        self.out.leads.setdefault(name, max(self.out.leads.get(part, 0) for part in node.parts))
+        self.out.halos.setdefault(name, max(self.out.halos.get(part, 0) for part in node.parts))
         pieces = [r for p in node.parts if self.out.joined.get(p) == name for r in self.out.roots[p]]
         whole = all(self.out.joined.get(p) == name for p in node.parts)
         self.out.roots[name] = tuple(dict.fromkeys(pieces)) if whole else tuple(dict.fromkeys([*pieces, name]))
@@ -145,15 +145,15 @@ class _Pass:
 
     def _lead(self, node: Node) -> int:
         """Elements before each row of a contraction's result, where its columns lie along lines."""
-        side = self.out.sides.get(node.output)
+        side = self.out.dataflows.get(node.output)
         if not isinstance(node, Compute) or side is None or node.output in self.reshaped:
             return 0
-        if not self.chooser.stream.during(node.output):
+        if not self.selector.overlap.during(node.output):
             return 0
-        found = lead(node, side, self.graph, self.machine, self.out.leads)
+        found = halo(node, side, self.graph, self.machine, self.out.halos)
         if found is None:
             return 0
-        self.out.leads[node.output] = found
+        self.out.halos[node.output] = found
         return found if along_lines(node, side) else 0
 
     def _own(self, name: str, order: Order, pitch: Pitch = None, lead: int = 0) -> None:
@@ -172,7 +172,6 @@ class _Pass:
         """What a scatter does not write over is written by the copy of its data."""
         return (name, self._base(name)) if name in self.scattered else (name,)
 
-
     def _base(self, name: str) -> str:
         """The name of the data that a scatter writes over."""
         return self.out.bases.setdefault(name, fresh(f"{name}~base", self.graph.types))
@@ -188,7 +187,7 @@ class _Pass:
         home, at = self.homes[name]
         if home not in self.out.places:
             pitch = self._joined_pitch(home)
-            self._own(home, self.known[home], pitch, self._joined_lead(home) if pitch else 0)
+            self._own(home, self.known[home], pitch, self._joined_halo(home) if pitch else 0)
         whole = self.out.places[home]
         t = self.graph.types[name]
         offset = whole.offset + (at * whole.strides[self.joins[home].axis] if home in self.joins else 0)
@@ -199,8 +198,8 @@ class _Pass:
         self.out.orders[name] = self.known[home]
         self.out.roots[name] = self._roots(name)
         self.out.joined[name] = home
-        if home in self.out.leads:  # all parts of a row begin where it does
-            self.out.leads[name] = self.out.leads[home]
+        if home in self.out.halos:  # all parts of a row begin where it does
+            self.out.halos[name] = self.out.halos[home]
         return True
 
     def _joined_pitch(self, home: str) -> Pitch:
@@ -215,15 +214,15 @@ class _Pass:
             return pitch
         return pitch if pitch[0] > 1 and node.axis == order[-1] and pitch[1] == self.machine.line_bytes else None
 
-    def _joined_lead(self, home: str) -> int:
+    def _joined_halo(self, home: str) -> int:
         """The largest lead of the parts of a join, which then all of them have; 0 where one of them may have none."""
         parts = self.joins[home].parts
-        makers = [n for n in self.graph.nodes if n.output in parts and n.output in self.leads]
-        beside = [isinstance(n, Compute) and along_lines(n, self.out.sides[n.output]) for n in makers]
+        makers = [n for n in self.graph.nodes if n.output in parts and n.output in self.halos]
+        beside = [isinstance(n, Compute) and along_lines(n, self.out.dataflows[n.output]) for n in makers]
         if len(makers) < len(parts) or not all(beside):
             return 0
-        self.out.leads[home] = max(self.leads[part] for part in parts)
-        return self.out.leads[home]
+        self.out.halos[home] = max(self.halos[part] for part in parts)
+        return self.out.halos[home]
 
     def _followed(self, node: Compute, order: Order) -> Pitch:
         """The padding of what a map or a reduction reads, for its result."""
@@ -242,7 +241,7 @@ class _Pass:
         each = next((n for n in range(1, most) if most % n == 0 and n * uses.SPREAD >= node.points), most)
         return (0, line // each) if each < most and node.points > each else None
 
-    def _rows(self, node: Compute, side: Side) -> Pitch:
+    def _rows(self, node: Compute, side: Dataflow) -> Pitch:
         """The padding of an image that moves through the planes row by row."""
         wide = [i for i in side.order if node.loops[i] > 1]
         if not set(wide[-CHANNELS - IMAGE : -CHANNELS]) <= set(roles(node, side.stationary).rows):
@@ -254,7 +253,7 @@ class _Pass:
         follow an image that comes in."""
         t, line = self.graph.types[name], self.machine.line_bytes
         wide = [at for at, i in enumerate(order) if t.shape[i] > 1]
-        if len(wide) < CHANNELS + IMAGE or name in self.reshaped or not self.chooser.stream.during(name):
+        if len(wide) < CHANNELS + IMAGE or name in self.reshaped or not self.selector.overlap.during(name):
             return None
         at = wide[-CHANNELS - 1]
         row = prod(t.shape[i] for i in order[at:]) * t.dtype.size
@@ -272,8 +271,8 @@ class _Pass:
         """Storage order of a node's result and the padding of its rows."""
         if isinstance(node, Compute):
             if node.is_contraction:
-                side = self.out.sides.get(node.output) or self.chooser.choose(node)
-                self.out.sides[node.output] = side
+                side = self.out.dataflows.get(node.output) or self.selector.choose(node)
+                self.out.dataflows[node.output] = side
                 return side.order, side.pitch or self._rows(node, side)
             order = follow(node, self.out.places, self.graph, self.machine)
             return order, self._followed(node, order)

@@ -12,10 +12,10 @@ from compiler.costs.cycles import input_cycles, link_cycles, plane_cycles, unit_
 from compiler.ir.access import Access
 from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Reshape, Scatter, Sort, State, View
 from compiler.passes.views import groups
-from compiler.tiling import contraction, forms, layout, sorting, toeplitz, transfer, vector, walks
+from compiler.tiling import contraction, gemm, layout, loop_nests, sorting, toeplitz, transfer, vector
 from compiler.tiling import place as pl
 from compiler.tiling.budget import Tiles, TooLong, room
-from compiler.tiling.flat import flat
+from compiler.tiling.loop_collapsing import collapsed
 from compiler.tiling.readers import dense_order
 from compiler.tiling.space import Space
 from compiler.tiling.tiler import Tiler
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from compiler.targets import Target
 
 
-Way = list[tuple[forms.Form, contraction.Cut]]  # products that together are a contraction, and how each is cut
+Way = list[tuple[gemm.Gemm, contraction.Cut]]  # products that together are a contraction, and how each is cut
 PER_CYCLE = 4  # instructions that weigh as much as a cycle where forms of a contraction are compared
 
 
 def lower(
-    graph: Graph, target: Target, *, following: bool = True, seated: bool = False
+    graph: Graph, target: Target, *, following: bool = True, slotted: bool = False
 ) -> tuple[Tiler, list[str], list[Node | None]]:
     """Tiles of a legal graph, and the table of source operations: names and the nodes behind them (None: a transfer).
-    ``following``: planes may lose cycles in order to follow an image that comes in. ``seated``: only how long they are
+    ``following``: planes may lose cycles in order to follow an image that comes in. ``slotted``: only how long they are
     busy counts."""
     places = layout.assign(graph, target, following=following)
     space = Space(target)
@@ -40,7 +40,7 @@ def lower(
         space.buffer(name, "state" if name in places.states else "arena", size)
     spare, coming = _spare(graph, places, target), input_cycles(graph, target)
     tiles = Tiles(room(graph))
-    tiler = Tiler(graph, target, places, space, tiles, seated=seated, spare=spare, coming=coming)
+    tiler = Tiler(graph, target, places, space, tiles, slotted=slotted, spare=spare, coming=coming)
     names: list[str] = []
     nodes: list[Node | None] = []
 
@@ -74,7 +74,7 @@ def _spare(graph: Graph, places: layout.Layout, target: Target) -> int:
     """Cycles that a vector unit has left while the planes or the links work: what it does in these costs no interval."""
 
     def on_planes(node: Compute) -> int:
-        return plane_cycles(node, places.sides[node.output].stationary, target, shared=True)
+        return plane_cycles(node, places.dataflows[node.output].stationary, target, shared=True)
 
     planes, vector = unit_demand(graph, target, on_planes)
     least = max(link_cycles(graph, target), planes // max(1, target.matrix.instances))
@@ -116,13 +116,13 @@ def _made(node: Node, tiler: Tiler) -> None:
 def _contract(node: Compute, tiler: Tiler) -> None:
     """On the planes, as it stands or as blocks that share passes, perhaps after a copy of the moving operand in a better
     order; or on the vector unit if that is faster."""
-    moving = 1 - tiler.layout.sides[node.output].stationary
-    f = forms.form(walks.plain(node), tiler)
+    moving = 1 - tiler.layout.dataflows[node.output].stationary
+    f = gemm.gemm(loop_nests.plain(node), tiler)
     ways = min(_ways(node, f, tiler), key=_price)
     least = sum(cut.cycles for _, cut in ways)
     home = _relaid_home(node, f, tiler)
     if home is not None:
-        better = contraction.choose(forms.form(walks.plain(node), tiler, home[1]), tiler)
+        better = contraction.choose(gemm.gemm(loop_nests.plain(node), tiler, home[1]), tiler)
         copied = better.cycles + _copy_cycles(node.operands[moving].value, tiler)
         home, least = (home, copied) if copied < least else (None, least)
     if _on_vector_unit(node, tiler, least):
@@ -130,24 +130,24 @@ def _contract(node: Compute, tiler: Tiler) -> None:
         return
     if home is not None:
         name = _relayout(node.operands[moving].value, home[0], home[1], tiler)
-        f = forms.form(walks.plain(_renamed(node, moving, name)), tiler)
+        f = gemm.gemm(loop_nests.plain(_renamed(node, moving, name)), tiler)
         ways = [(f, contraction.choose(f, tiler))]
     tiler.tiles.expect(sum(contraction.instructions(way, chosen) for way, chosen in ways))
     for way, chosen in ways:
         contraction.emit(way, chosen, tiler)
 
 
-def _ways(node: Compute, f: forms.Form, tiler: Tiler) -> list[Way]:
+def _ways(node: Compute, f: gemm.Gemm, tiler: Tiler) -> list[Way]:
     """The contraction as it stands (``f``), and every other way to walk its loops."""
     stationary = f.roles.stationary
     others = [
-        walks.blocked(walks.plain(node), stationary, f.tile),
-        walks.parted(node, stationary, tiler.target),
+        loop_nests.packed_batch(loop_nests.plain(node), stationary, f.tile),
+        loop_nests.packed_columns(node, stationary, tiler.target),
         *_left_over(node, f, tiler),
-        *_rowed(node, f.tile, tiler),
+        *_packed_rows(node, f.tile, tiler),
         *toeplitz.bands(node, tiler.graph, tiler.target),
     ]
-    made = [[f], *([forms.form(w, tiler) for w in together] for together in others if together)]
+    made = [[f], *([gemm.gemm(w, tiler) for w in together] for together in others if together)]
     return [[(g, contraction.choose(g, tiler)) for g in way] for way in made]
 
 
@@ -160,21 +160,21 @@ def _on_vector_unit(node: Compute, tiler: Tiler, cycles: int) -> bool:
     return tiler.elsewhere[whole]
 
 
-def _left_over(node: Compute, f: forms.Form, tiler: Tiler) -> list[list[walks.Walk]]:
+def _left_over(node: Compute, f: gemm.Gemm, tiler: Tiler) -> list[list[loop_nests.LoopNest]]:
     """Columns left over behind full planes with a form of their own, at the end of a row of pixels or anywhere."""
     stationary = f.roles.stationary
-    over = flat(node, f.roles.columns, tiler.layout.places) if f.n > f.tile[1] else None
+    over = collapsed(node, f.roles.columns, tiler.layout.places) if f.n > f.tile[1] else None
     found = []
-    for walk in (walks.plain(node), *([over] if over else [])):
-        found.append(walks.rested(walk, stationary, f.tile))
-        found.append(walks.turned(walk, stationary, tiler.target))
+    for nest in (loop_nests.plain(node), *([over] if over else [])):
+        found.append(loop_nests.packed_remainder(nest, stationary, f.tile))
+        found.append(loop_nests.swapped_remainder(nest, stationary, tiler.target))
     return found
 
 
-def _rowed(node: Compute, tile: tuple[int, int], tiler: Tiler) -> list[list[walks.Walk]]:
+def _packed_rows(node: Compute, tile: tuple[int, int], tiler: Tiler) -> list[list[loop_nests.LoopNest]]:
     """Neighbouring rows as blocks by the same constant weights, which are there before the rows are."""
     constant = next((n for n in (1, 0) if tiler.is_constant(node.operands[n].value)), -1)
-    return [[walk] for walk in walks.rowed(node, constant, tile)] if constant >= 0 else []
+    return [[nest] for nest in loop_nests.packed_rows(node, constant, tile)] if constant >= 0 else []
 
 
 def _price(ways: Way) -> int:
@@ -185,7 +185,7 @@ def _price(ways: Way) -> int:
     return mean + uneven + sum(contraction.instructions(f, cut) for f, cut in ways) // PER_CYCLE
 
 
-def _relaid_home(node: Compute, f: forms.Form, tiler: Tiler) -> tuple[tuple[int, ...], pl.Place] | None:
+def _relaid_home(node: Compute, f: gemm.Gemm, tiler: Tiler) -> tuple[tuple[int, ...], pl.Place] | None:
     """Order and place of a copy of the moving operand that has the reduced loops innermost; None where it has already."""
     value = node.operands[1 - f.roles.stationary].value
     order = _inner_last(node, f, tiler)
@@ -206,7 +206,7 @@ def _renamed(node: Compute, operand: int, value: str) -> Compute:
     return replace(node, operands=tuple(operands))
 
 
-def _inner_last(node: Compute, f: forms.Form, tiler: Tiler) -> tuple[int, ...] | None:
+def _inner_last(node: Compute, f: gemm.Gemm, tiler: Tiler) -> tuple[int, ...] | None:
     """Dimension order of the moving operand with the innermost reduction loops innermost; None if it is so already."""
     operand = node.operands[1 - f.roles.stationary]
     rank = {loop: at for at, loop in enumerate([*f.roles.batch, *f.roles.rows])}

@@ -5,6 +5,7 @@ Every buffer has whole lines of its own; line numbers of the space are what haza
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from compiler.ir.mapped import release
 from compiler.isa import stream as isa
 from compiler.isa.flow import Pace, Touched
 from compiler.isa.lines import Pieces
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
+LARGE = 1 << 20  # bytes of a part that is worth giving pages back for
 GAP = 1 << 44  # bytes of address space per buffer: streams of different buffers are never equal
 
 Ranges = tuple[pl.Range, pl.Range, pl.Range]
@@ -41,7 +44,15 @@ class Buffer:
     size: int
     number: int
     first_line: int
-    data: np.ndarray[Any, Any] | None = None
+    data: np.ndarray[Any, Any] | Callable[[], np.ndarray[Any, Any]] | None = (
+        None  # or what makes it, when it is written
+    )
+
+    def contents(self) -> Array:
+        """The bytes that a constant begins with."""
+        made = self.data() if callable(self.data) else self.data
+        assert made is not None
+        return made.reshape(-1).view(np.uint8)
 
 
 @dataclass
@@ -67,7 +78,7 @@ class Space:
         """Cycles of instructions over the pool."""
         return Timings(self.machine, self.pool)
 
-    def buffer(self, name: str, kind: str, size: int, data: np.ndarray[Any, Any] | None = None) -> Buffer:
+    def buffer(self, name: str, kind: str, size: int, data: Array | Callable[[], Array] | None = None) -> Buffer:
         """Add a buffer of ``size`` bytes, rounded up to whole lines."""
         count = self.machine.lines(size)
         made = Buffer(name, kind, count * self.machine.line_bytes, len(self.buffers) + 1, self.lines, data)
@@ -143,3 +154,17 @@ def relocated(stream: isa.Stream, address: dict[int, int]) -> isa.Stream:
 
 def points(extents: tuple[int, ...]) -> int:
     return prod(extents)
+
+
+def written(parts: Iterable[tuple[int, Buffer]], size: int, sources: Iterable[Array]) -> bytes | memoryview:
+    """The image of a region: each buffer at its place. ``sources``: what they are made of; no page of a file stays in memory."""
+    if not size:
+        return b""
+    image = np.zeros(size, np.uint8)
+    for at, buffer in parts:
+        made = buffer.contents()
+        image[at : at + made.size] = made
+        for array in sources if made.size > LARGE else ():
+            release(array)
+    image.flags.writeable = False
+    return image.data

@@ -1,4 +1,4 @@
-"""Which factor of a contraction stays in the planes, and how its result is stored.
+"""The stationary operand: which factor of a contraction stays in the planes, and how its result is stored.
 
 Either factor may be stationary: few filters over a large image are better streamed past the image than the image past
 them. Both choices, and both storage orders of the result, are priced in cycles of the busiest unit, with the line fetches
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from compiler.ir.graph import Graph
     from compiler.isa.machine import Machine
-    from compiler.tiling.streams import Stream
+    from compiler.tiling.input_overlap import InputOverlap
 
 Pitch = tuple[int, int] | None  # innermost dimensions whose extent is padded, and to a multiple of how many bytes
 LONG_ROWS = 320  # rows of one product where lines are fetched along the rows
@@ -43,7 +43,7 @@ EARLIER = 2  # operations by which one factor is there before the other
 
 
 @dataclass(frozen=True)
-class Side:
+class Dataflow:
     """A choice for one contraction: the stationary operand, the result's storage order and the padding of its rows."""
 
     stationary: int
@@ -51,35 +51,35 @@ class Side:
     pitch: Pitch
 
 
-class Chooser:
-    """Chooses sides node by node; ``places`` holds what is already placed."""
+class DataflowSelector:
+    """Chooses the dataflow of one contraction after the other; ``places`` holds what is already placed."""
 
-    def __init__(self, graph: Graph, machine: Machine, places: Mapping[str, Place], stream: Stream) -> None:
+    def __init__(self, graph: Graph, machine: Machine, places: Mapping[str, Place], overlap: InputOverlap) -> None:
         self.graph, self.machine, self.places = graph, machine, places
         self.readers = Readers(graph, machine, places)
         self.chosen = self.readers.chosen
-        self.stream = stream
+        self.overlap = overlap
         self.depth: dict[str, int] = {}  # operations on the longest way to a value
         for node in graph.nodes:
             self.depth[node.output] = 1 + max((self.depth.get(v, 0) for v in reads_of(node)), default=0)
 
-    def choose(self, node: Compute) -> Side:
-        """The cheapest side for a contraction whose operands are placed; a constant stays in the plane when costs are even."""
-        sides = self._sides(node)
+    def choose(self, node: Compute) -> Dataflow:
+        """The cheapest dataflow for a contraction whose operands are placed; a constant stays when costs are even."""
+        dataflows = self._sides(node)
         first = self.readers.joined.get(node.output, "")  # of a join's leading part, where the others go too
-        sides = [s for s in sides if s.order == self.chosen.get(first)] or sides
-        if len(sides) == 1:
-            return sides[0]
-        priced = sorted((self._priced(node, side), at) for at, side in enumerate(sides))
-        least, best = priced[0][0], sides[priced[0][1]]
+        dataflows = [s for s in dataflows if s.order == self.chosen.get(first)] or dataflows
+        if len(dataflows) == 1:
+            return dataflows[0]
+        priced = sorted((self._priced(node, side), at) for at, side in enumerate(dataflows))
+        least, best = priced[0][0], dataflows[priced[0][1]]
         if not self._fixed(node, best):
-            streamed = next(((cost, sides[at]) for cost, at in priced if self._fixed(node, sides[at])), None)
-            if streamed and self.stream.follows(node, best.stationary, streamed[0] - least):
+            streamed = next(((cost, dataflows[at]) for cost, at in priced if self._fixed(node, dataflows[at])), None)
+            if streamed and self.overlap.follows(node, best.stationary, streamed[0] - least):
                 best = streamed[1]
         self.chosen[node.output] = best.order
         return best
 
-    def _fixed(self, node: Compute, side: Side) -> bool:
+    def _fixed(self, node: Compute, side: Dataflow) -> bool:
         """Whether a constant stays in the planes."""
         return node.operands[side.stationary].value in self.graph.constants
 
@@ -88,7 +88,7 @@ class Chooser:
         fixed, moving = (node.operands[n].value for n in (stationary, 1 - stationary))
         return fixed in self.depth and self.depth[fixed] + EARLIER <= self.depth.get(moving, 0)
 
-    def _priced(self, node: Compute, side: Side) -> int:
+    def _priced(self, node: Compute, side: Dataflow) -> int:
         """Cycles of a contraction and of those who read its result."""
         place = self._place(node.output, side)
         early = self._early(node, side.stationary)
@@ -103,11 +103,11 @@ class Chooser:
             return None
         return min(self._cost(reader, s, override) for s in (0, 1))
 
-    def _place(self, value: str, side: Side) -> Place:
+    def _place(self, value: str, side: Dataflow) -> Place:
         t = self.graph.types[value]
         return Place(value, t.dtype, t.shape, 0, ordered_strides(t.shape, side.order, t.dtype.size, side.pitch))
 
-    def _sides(self, node: Compute) -> list[Side]:
+    def _sides(self, node: Compute) -> list[Dataflow]:
         constant = [o.value in self.graph.constants for o in node.operands[:2]]
         first = 0 if constant[0] and not constant[1] else 1
         if not fits_planes(node, self.graph, self.machine):
@@ -120,7 +120,7 @@ class Chooser:
             for side in self._orders(node, roles(node, stationary), run_time=not any(constant))
         ]
 
-    def _orders(self, node: Compute, r: Roles, run_time: bool) -> Iterator[Side]:
+    def _orders(self, node: Compute, r: Roles, run_time: bool) -> Iterator[Dataflow]:
         """Storage orders of a result; ``run_time``: both factors are made as the program runs, so who reads one need not wait."""
         yield self._side(node, r, rows_inside=False)
         if r.rows and (r.columns or r.batch):
@@ -129,14 +129,14 @@ class Chooser:
             r.rows and r.batch
         ):  # product after product, or those of a batch side by side, as what concatenates heads wants them
             if run_time:
-                yield Side(r.stationary, (*r.batch, *r.rows, *r.columns), None)
-            yield Side(r.stationary, (*r.rows, *r.batch, *r.columns), None)
+                yield Dataflow(r.stationary, (*r.batch, *r.rows, *r.columns), None)
+            yield Dataflow(r.stationary, (*r.rows, *r.batch, *r.columns), None)
         kinds = [i in r.columns for i in range(node.parallel) if node.loops[i] > 1]
         mingled = sum(a != b for a, b in pairwise(kinds)) > 1
         if mingled and node.output in self.readers.reshaped:  # rows between columns, as a reshape takes them
-            yield Side(r.stationary, tuple(range(node.parallel)), None)
+            yield Dataflow(r.stationary, tuple(range(node.parallel)), None)
 
-    def _side(self, node: Compute, r: Roles, rows_inside: bool) -> Side:
+    def _side(self, node: Compute, r: Roles, rows_inside: bool) -> Dataflow:
         line, size = self.machine.line_bytes, self.graph.types[node.output].dtype.size
         columns = self._ordered(r.columns, self._strides(node, r.stationary))
         moving = self._strides(node, 1 - r.stationary)
@@ -144,14 +144,14 @@ class Chooser:
             rows = self._ordered(r.rows, moving)
             extent = prod(node.loops[i] for i in rows) * size
             unit = line if extent > line else padded(extent, line)
-            return Side(r.stationary, (*r.batch, *columns, *rows), (len(rows), unit) if extent % unit else None)
+            return Dataflow(r.stationary, (*r.batch, *columns, *rows), (len(rows), unit) if extent % unit else None)
         outer = self._ordered(sorted(r.batch + r.rows), moving)
         width = prod(node.loops[i] for i in columns)
         tile = self.machine.matrix.tiles.get(factor_types(node)[1 - r.stationary].value, (0, 0))[1]
         # Planes write neighbouring columns, or neighbouring products of a batch, at the same time: not into one line.
         shared = width > tile or (r.batch and node.operands[r.stationary].value not in self.graph.constants)
         pad = self.machine.matrix.instances > 1 and bool(shared) and bool((width * size) % line)
-        return Side(r.stationary, (*outer, *columns), (len(columns), line) if pad else None)
+        return Dataflow(r.stationary, (*outer, *columns), (len(columns), line) if pad else None)
 
     def _ordered(self, loops: list[int], strides: list[int] | None) -> list[int]:
         """Loops from the largest stride of their operand to the smallest; as they stand where it has none."""
@@ -215,7 +215,7 @@ class Chooser:
 
     def _shared(self, cycles: int, k: int, n: int, rows: int, tile: tuple[int, int]) -> int:
         """Of the ``cycles`` of one tile of columns those that are saved where the columns left over share passes with those
-        of other ``rows`` (``walks.rested``)."""
+        of other ``rows`` (``loop_nests.packed_remainder``)."""
         depth, width = tile
         rest = n % width
         most = min(depth // k, width // rest) if rest else 1

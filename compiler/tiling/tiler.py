@@ -39,7 +39,7 @@ class Tiler:
     copies: dict[tuple[str, tuple[int, ...], str], str] = field(default_factory=dict)
     packed: dict[object, str] = field(default_factory=dict)
     drafts: dict[tuple[str, int, str], str] = field(default_factory=dict)  # buffers of copies that may yet be made
-    seated: bool = False  # chains go round the planes so that one's products hide another's loads
+    slotted: bool = False  # chains go round the planes so that one's products hide another's loads
     spare: int = 0  # cycles of work that a vector unit can take on without being what the interval waits for
     coming: int = 0  # cycles for which the inputs come in
     elsewhere: dict[str, bool] = field(
@@ -74,10 +74,15 @@ class Tiler:
         """A name for a buffer or a value that neither the graph nor anything made so far has, called after ``base``."""
         return fresh(base, self.graph.types, self.space.buffers, self.layout.roots)
 
-    def store(self, key: object, base: str, make: Callable[[], np.ndarray[Any, Any]]) -> str:
-        """The buffer of what ``make`` makes of the constant ``base``, stored once for each ``key``."""
+    def store(self, key: object, base: str, make: Callable[[], np.ndarray[Any, Any]], size: int | None = None) -> str:
+        """The buffer of what ``make`` makes of the constant ``base``, stored once for each ``key``. With its ``size`` in bytes it
+        is made when the program is written: there are as many of them as the model has weights."""
         if key not in self.packed:
-            self.packed[key] = self.space.constant(self.fresh(f"{base}:{len(self.packed)}"), make())
+            name = self.packed[key] = self.fresh(f"{base}:{len(self.packed)}")
+            if size is None:
+                self.space.constant(name, make())
+            else:
+                self.space.buffer(name, "constant", size, make)
         return self.packed[key]
 
     def whole(self, place: pl.Place) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from compiler.costs.contraction import factor_types, plane_tile, products_per_pass, roles
 from compiler.costs.cycles import epilogue_stages
 from compiler.isa.flow import offsets
-from compiler.tiling.walks import Walk, blocked, plain, split
+from compiler.tiling.loop_nests import LoopNest, packed_batch, plain, split
 
 if TYPE_CHECKING:
     from compiler.ir.access import Access
@@ -56,10 +56,10 @@ def _slide(node: Compute, stationary: int, shape: tuple[int, ...], over: int) ->
     """The overlapping windows whose taps are loop ``over``, along one dimension of the filter of ``shape``; None for none."""
     fixed, moving = (node.operands[n].access for n in (stationary, 1 - stationary))
     at, image = fixed.only(over), moving.only(over)
-    if at < 0 or image < 0 or fixed.loop_of(at) != over or shape[at] != node.loops[over]:
+    if at is None or image is None or fixed.plain(at) != over or shape[at] != node.loops[over]:
         return None
     along = _beside_taps(moving, image, over)
-    if not 0 <= along < node.parallel or node.loops[along] <= 1 or fixed.moved_by(along):
+    if not 0 <= along < node.parallel or node.loops[along] <= 1 or fixed.dims(along):
         return None
     step = moving.matrix[image][along]
     return Slide(along, over, step, at) if 0 < step < node.loops[over] else None
@@ -69,7 +69,7 @@ def _beside_taps(access: Access, image: int, over: int) -> int:
     """The one loop that moves a coordinate of the image, and no other, beside the taps' steps of 1; -1 for none."""
     row = access.matrix[image]
     along = [i for i, c in enumerate(row) if c and i != over]
-    return along[0] if len(along) == 1 and row[over] == 1 and access.only(along[0]) == image else -1
+    return along[0] if len(along) == 1 and row[over] == 1 and access.dims(along[0]) == (image,) else -1
 
 
 def cells(stream: Stream, rows: tuple[int, int], columns: tuple[int, int]) -> int:
@@ -89,9 +89,9 @@ def cells(stream: Stream, rows: tuple[int, int], columns: tuple[int, int]) -> in
     return int(np.count_nonzero(on))
 
 
-def bands(node: Compute, graph: Graph, machine: Machine) -> list[list[Walk]]:
-    """Ways to hold the filters of groups as bands, few and the most promising first; each is walks that together are the
-    contraction. A filter that reads all channels fills the planes without."""
+def bands(node: Compute, graph: Graph, machine: Machine) -> list[list[LoopNest]]:
+    """Ways to hold the filters of groups as bands, few and the most promising first; each is loop nests that together are
+    the contraction. A filter that reads all channels fills the planes without."""
     stationary = next((n for n in (1, 0) if node.operands[n].value in graph.constants), -1)
     found = slides(node, stationary, graph)[-2:] if stationary >= 0 else []
     if not found or all(node.loops[i] == 1 for i in roles(node, stationary).batch):
@@ -102,8 +102,8 @@ def bands(node: Compute, graph: Graph, machine: Machine) -> list[list[Walk]]:
     sizes.sort(key=lambda s: (_estimate(node, stationary, s, machine), [n for _, n in s]))
     ways = []
     for size in sizes[:KEPT]:
-        walk = banded(node, stationary, size)
-        ways.append(blocked(walk, stationary, tile) or [walk])
+        nest = banded(node, stationary, size)
+        ways.append(packed_batch(nest, stationary, tile) or [nest])
     return ways
 
 
@@ -136,7 +136,10 @@ def _estimate(node: Compute, stationary: int, size: Sizes, machine: Machine) -> 
     fetch = -(-together * depth // (stretch * machine.matrix.ports["a"]))
     beats = max(epilogue_stages(node.post, machine), fetch)
     rows = prod(node.loops[i] for i in r.rows) // prod(n for _, n in size)
-    wide, line = factor_types(node)[stationary].size, machine.line_bytes  # rows or columns as runs (see ``spread``)
+    wide, line = (
+        factor_types(node)[stationary].size,
+        machine.line_bytes,
+    )  # rows or columns as runs (see ``padded_layout``)
     runs = together * min(-(-a * wide // line) * b for a, b in ((depth, width), (width, depth)))
     load = max(
         -(-runs // machine.weights.ports["a"]), together * depth * width * wide // machine.weights.bytes_per_cycle
@@ -144,28 +147,28 @@ def _estimate(node: Compute, stationary: int, size: Sizes, machine: Machine) -> 
     return -(-batch // together) * max(rows * beats, load) // machine.matrix.instances + load
 
 
-def banded(node: Compute, stationary: int, sizes: Sizes) -> Walk:
+def banded(node: Compute, stationary: int, sizes: Sizes) -> LoopNest:
     """The contraction with so many neighbouring positions along every slide as columns of one product."""
-    walk = replace(plain(node), stationary=stationary, band=True)
+    nest = replace(plain(node), stationary=stationary, band=True)
     for slide, size in sorted(sizes, key=lambda s: -s[0].along):  # from behind, so that loops before keep their numbers
         shift = sum(s.along > slide.along for s, _ in sizes)
-        walk = _widened(walk, stationary, slide, size, shift)
-    return walk
+        nest = _widened(nest, stationary, slide, size, shift)
+    return nest
 
 
-def _widened(walk: Walk, stationary: int, slide: Slide, size: int, shift: int) -> Walk:
+def _widened(nest: LoopNest, stationary: int, slide: Slide, size: int, shift: int) -> LoopNest:
     """One slide: ``size`` positions side by side, over the stretch of input that all of them read."""
-    walk = split(walk, slide.along, size)
-    node = walk.node
+    nest = split(nest, slide.along, size)
+    node = nest.node
     side, over = slide.along + 1, slide.over + shift + 1
     loops = list(node.loops)
     loops[over] += slide.step * (size - 1)
     operands = list(node.operands)
     fixed, moving = operands[stationary], operands[1 - stationary]
     operands[stationary] = replace(fixed, access=_with(fixed.access, slide.at, side, -slide.step), fill=0)
-    image = moving.access.only(over)
+    image = moving.access.dims(over)[0]
     operands[1 - stationary] = replace(moving, access=_with(moving.access, image, side, 0))
-    return replace(walk, node=replace(node, loops=tuple(loops), operands=tuple(operands)))
+    return replace(nest, node=replace(node, loops=tuple(loops), operands=tuple(operands)))
 
 
 def _with(access: Access, row: int, loop: int, coefficient: int) -> Access:

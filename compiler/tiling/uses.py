@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from compiler.ir.graph import Graph, Operand
     from compiler.isa.machine import Machine
-    from compiler.tiling.stationary import Side
+    from compiler.tiling.stationary import Dataflow
 
 FACTORS = 2  # operands of a contraction that are multiplied
 FEW_ROWS = 32  # rows of a product that are one piece on the planes
@@ -21,21 +21,21 @@ SLOTS = 2  # tiles of a sum below which its order matters little
 SPREAD = 16  # lines that a reduction's few results are spread over: who reads the first need not wait for the last
 
 
-def summed_in_tiles(graph: Graph, machine: Machine, sides: Mapping[str, Side]) -> dict[str, tuple[int, int]]:
+def summed_in_tiles(graph: Graph, machine: Machine, dataflows: Mapping[str, Dataflow]) -> dict[str, tuple[int, int]]:
     """Values that planes take as few rows, in several tiles of the sum one after another: the dimension, how many tiles.
 
-    The first tile of few rows is then wanted before the last of the first row. ``sides``: of contractions, by output.
+    The first tile of few rows is then wanted before the last of the first row. ``dataflows``: of contractions, by output.
     """
     found: dict[str, tuple[int, int]] = {}
     for node in graph.nodes:
-        if not isinstance(node, Compute) or node.output not in sides or not fits_planes(node, graph, machine):
+        if not isinstance(node, Compute) or node.output not in dataflows or not fits_planes(node, graph, machine):
             continue
-        stationary = sides[node.output].stationary
+        stationary = dataflows[node.output].stationary
         r, operand = roles(node, stationary), node.operands[1 - stationary]
         if len(r.inner) == 1 and not r.batch and prod(node.loops[i] for i in r.rows) <= FEW_ROWS:
             dim = operand.access.only(r.inner[0])
             tiles = -(-node.reduction // plane_tile(node, stationary, machine)[0])
-            if tiles > SLOTS and dim >= 0:
+            if tiles > SLOTS and dim is not None:
                 found[operand.value] = dim, tiles
     return found
 

@@ -14,8 +14,8 @@ from compiler.isa.timing import tree_depth
 from compiler.numerics.reduce import REDUCER_CODES
 from compiler.passes.legalise import VECTOR_OPERANDS, args_of
 from compiler.passes.row_tiling import in_strip
+from compiler.tiling import loop_nests
 from compiler.tiling import place as pl
-from compiler.tiling import walks
 from compiler.tiling.readers import fetches, loop_strides, nest
 from compiler.tiling.tile import make
 from compiler.tiling.tiler import Groups, Tiler, aligned, pieces, program
@@ -37,13 +37,13 @@ FIELDS = ("a", "b", "c", "d")
 def emit(node: Compute, tiler: Tiler) -> None:
     """Make the tiles of a map or a reduction: in stretches that its readers wait for, where that takes no more cycles."""
     order = tiler.storage_order(node.output, list(range(node.parallel)))
-    best = _cut(walks.plain(node), order, tiler)
+    best = _cut(loop_nests.plain(node), order, tiler)
     along, pieces = tiler.layout.deep.get(node.output, (-1, 0))
     if along >= 0 and node.reducer is None:
-        walk, turned = walks.stretched(node, order, along, pieces)
+        walk, turned = loop_nests.interchanged(node, order, along, pieces)
     else:
         inner = tiler.layout.needed_whole.get(node.output, frozenset())
-        walk, turned = walks.streamed(node, order, inner, PIECES)
+        walk, turned = loop_nests.interchanged_for_readers(node, order, inner, PIECES)
     if walk.node is not node:
         stretches = _cut(walk, turned, tiler)
         if _beats(stretches, tiler) <= _beats(best, tiler) * SLOWER:
@@ -53,11 +53,11 @@ def emit(node: Compute, tiler: Tiler) -> None:
         tiler.tiles.append(make(tiler.space, instruction, values, node.output))
 
 
-def _cut(walk: walks.Walk, order: list[int], tiler: Tiler) -> list[Instruction]:
+def _cut(walk: loop_nests.LoopNest, order: list[int], tiler: Tiler) -> list[Instruction]:
     """The pieces of a map or a reduction."""
     whole = _whole(walk, order, tiler)
     size = _size(walk.node, whole.count1, whole.count2, tiler)
-    if walk.out != walks.plain(walk.node).out:  # a stretch at a time
+    if walk.out != loop_nests.plain(walk.node).out:  # a stretch at a time
         stretch = whole.count1 // walk.node.loops[order[0]]
         size = stretch * max(1, size // stretch) if stretch * whole.count2 <= tiler.target.vector.tile else size
     return [whole._replace(start1=start, count1=count) for start, count in pieces(whole.count1, size)]
@@ -67,7 +67,7 @@ def _beats(instructions: list[Instruction], tiler: Tiler) -> int:
     return sum(tiler.space.timings.of(i).beats for i in instructions)
 
 
-def _whole(walk: walks.Walk, order: list[int], tiler: Tiler) -> Instruction:
+def _whole(walk: loop_nests.LoopNest, order: list[int], tiler: Tiler) -> Instruction:
     """The whole operation as one instruction, of which pieces are taken."""
     node = walk.node
     inner = list(range(node.parallel, len(node.loops)))
@@ -128,7 +128,7 @@ def cycles(node: Compute, tiler: Tiler, enough: int) -> int | None:
     )
     if least // target.vector.instances > enough:
         return None
-    whole = _whole(walks.plain(node), tiler.storage_order(node.output, list(range(node.parallel))), tiler)
+    whole = _whole(loop_nests.plain(node), tiler.storage_order(node.output, list(range(node.parallel))), tiler)
     count = min(whole.count1, _size(node, whole.count1, whole.count2, tiler))
     beats = tiler.space.timings.of(whole._replace(count1=count)).beats
     return beats * -(-whole.count1 // count) // target.vector.instances + target.vector.latency

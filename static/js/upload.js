@@ -80,6 +80,46 @@
     showProblem(data.title || "The upload stopped", lines.length ? lines : [error.message]);
   }
 
+  // A model with side files goes as one archive in the form of tar: headers between the files, none of which is read for it.
+  function packed(files) {
+    if (files.length < 2) return files[0];
+    const parts = [];
+    Array.from(files).forEach(function (file) {
+      parts.push(tarHeader(file), file, new Uint8Array((512 - (file.size % 512)) % 512));
+    });
+    parts.push(new Uint8Array(1024));
+    const model = modelOf(files);
+    const changed = Array.from(files, function (file) {
+      return file.lastModified;
+    });
+    return new File(parts, (model ? model.name.replace(/\.onnx$/, "") : "model") + ".tar", {
+      lastModified: Math.max.apply(null, changed),
+    });
+  }
+
+  function modelOf(files) {
+    return Array.from(files).find(function (file) {
+      return file.name.endsWith(".onnx");
+    });
+  }
+
+  function tarHeader(file) {
+    const header = new Uint8Array(512);
+    const write = function (text, at) {
+      header.set(new TextEncoder().encode(text), at);
+    };
+    write(file.name.slice(0, 90), 0);
+    write("0000644\u00000000000\u00000000000\u0000", 100);
+    write(file.size.toString(8).padStart(11, "0") + "\u000000000000000\u0000", 124);
+    write("        0", 148); // spaces where the sum goes, then the type: a file
+    write("ustar\u000000", 257);
+    const sum = header.reduce(function (total, byte) {
+      return total + byte;
+    }, 0);
+    write(sum.toString(8).padStart(6, "0") + "\u0000 ", 148);
+    return header;
+  }
+
   function memoryKey(file) {
     return ["takt-upload", file.name, file.size, file.lastModified].join(":");
   }
@@ -217,8 +257,9 @@
     next.submit();
   }
 
-  async function send(file) {
+  async function send(files) {
     if (current) return;
+    const file = packed(files);
     problems.replaceChildren();
     if (file.size > settings.bytes_max) {
       showProblem("The file is too large", [
@@ -230,7 +271,7 @@
     panel.hidden = false;
     show(0, file.size);
     try {
-      await readHead(file);
+      await readHead(modelOf(files) || file);
       const upload = await open(file);
       current.id = upload.id;
       await pieces(file, upload);
@@ -251,7 +292,7 @@
     const id = current.id;
     current.abort.abort();
     current = null;
-    if (input.files[0]) window.localStorage.removeItem(memoryKey(input.files[0]));
+    if (input.files[0]) window.localStorage.removeItem(memoryKey(packed(input.files)));
     if (id) await call("DELETE", "/uploads/" + id).catch(function () {});
     panel.hidden = true;
     head.hidden = true;
@@ -260,12 +301,12 @@
 
   form.addEventListener("submit", function (event) {
     event.preventDefault();
-    if (input.files[0]) send(input.files[0]);
+    if (input.files[0]) send(input.files);
     else showProblem("No file", ["Choose an .onnx file first, or drop one on this page."]);
   });
   input.addEventListener("change", function () {
     problems.replaceChildren();
-    if (input.files[0]) readHead(input.files[0]);
+    if (input.files[0]) readHead(modelOf(input.files) || input.files[0]);
   });
 
   // The whole page is the drop zone.
@@ -279,11 +320,12 @@
   document.addEventListener("drop", function (event) {
     event.preventDefault();
     document.body.classList.remove("dropping");
-    const file = event.dataTransfer.files[0];
-    if (!file) return;
+    if (!event.dataTransfer.files.length) return;
     const chosen = new DataTransfer();
-    chosen.items.add(file);
+    Array.from(event.dataTransfer.files).forEach(function (file) {
+      chosen.items.add(file);
+    });
     input.files = chosen.files;
-    send(file);
+    send(input.files);
   });
 })();

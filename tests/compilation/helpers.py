@@ -73,9 +73,12 @@ def compiled(cast: Cast, slug: str, *, target: str = "lpu", **options: Any) -> P
 
 
 @contextmanager
-def _remembered(module: str, *, request: dict[str, Any], files: dict[str, bytes], limits: Limits) -> Iterator[Child]:
+def _remembered(
+    module: str, *, request: dict[str, Any], files: dict[str, bytes | Path], limits: Limits
+) -> Iterator[Child]:
     """A limited child, or what one left in its folder when it was asked the same."""
-    key = repr((module, request, sorted((name, sha256(data).hexdigest()) for name, data in files.items())))
+    data = {name: file.read_bytes() if isinstance(file, Path) else file for name, file in files.items()}
+    key = repr((module, request, sorted((name, sha256(one).hexdigest()) for name, one in data.items())))
     kept = Path(os.environ["TEST_FOLDER"]) / f"compiled-{sha256(key.encode()).hexdigest()}"
     if not kept.exists():
         with child_start(module, request=request, files=files, limits=limits) as real:

@@ -36,7 +36,7 @@ def bare_job(cast: Cast, state: str = CompileJob.State.DONE) -> CompileJob:
 def bare_program(cast: Cast) -> Program:
     """A row with artefacts that say nothing: enough to ask who may open it."""
     job, place = bare_job(cast), f"programs/{uuid4()}"
-    for name in ("report.json.gz", "trace.json.gz", "program.asm.gz"):
+    for name in ("report.json.gz", "trace.json.gz", "program.asm.gz", "graph.takt.txt.gz"):
         default_storage.save(f"{place}/{name}", ContentFile(gzip.compress(b"{}")))
     return Program.objects.create(
         organisation=cast.organisation,
@@ -124,5 +124,6 @@ ROUTES = [
     operation("GET /programs/{uuid:pk}/binary", make=_program),
     operation("GET /programs/{uuid:pk}/trace", make=_program),
     operation("GET /programs/{uuid:pk}/disassembly", make=_program),
+    operation("GET /programs/{uuid:pk}/graph-text", make=_program),
     operation("POST /programs/{uuid:pk}/compare", **BUILD, make=_program),
 ]

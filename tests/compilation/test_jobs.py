@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from django.conf import settings
+from django.core.files.storage import default_storage
 from django.test import Client
 
 import compiler
@@ -48,6 +49,33 @@ def test_every_artefact_can_be_read_back(cast: Cast) -> None:
     assert report["resources"] == program.resources
     assert len(selectors.program_trace(program)["traceEvents"]) > 0
     assert "RECV" in selectors.program_disassembly(program).upper()
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_the_graph_as_text_compiles_to_the_same_program(
+    precision: str, cast: Cast, as_user: AsUser, tmp_path: Path
+) -> None:
+    program = compiled(cast, "digits-batch", dims={"batch": [2]}, precision=precision)
+    client, path = as_user(cast.engineer), tmp_path / "model.takt.txt"
+    answer = client.get(f"/programs/{program.pk}/download/graph.takt.txt")
+    assert answer["Content-Disposition"] == f'attachment; filename="{program.digest[:12]}-graph.takt.txt"'
+    path.write_bytes(b"".join(answer))
+    assert path.read_bytes() == b"".join(client.get(f"/api/v1/programs/{program.pk}/graph-text"))
+    ranges = None
+    if precision == "int8":
+        ranges = compiler.Calibration.from_json(selectors.program_ranges(program))
+    again = compiler.compile(compiler.load(path), program.target, precision, ranges)
+    assert again.to_bytes() == selectors.program_bytes(program)
+
+
+def test_a_program_without_a_text_of_its_graph_offers_none(cast: Cast, as_user: AsUser) -> None:
+    program, client = compiled(cast, "digits-small"), as_user(cast.engineer)
+    link = f"/programs/{program.pk}/download/graph.takt.txt"
+    assert link in client.get(f"/programs/{program.pk}").content.decode()
+    default_storage.delete(f"{program.binary_key.rpartition('/')[0]}/{selectors.GRAPH}")
+    assert link not in client.get(f"/programs/{program.pk}").content.decode()
+    assert client.get(link).status_code == 404
+    assert client.get(f"/api/v1/programs/{program.pk}/graph-text").status_code == 404
 
 
 def test_every_stage_is_stored_with_its_time(cast: Cast) -> None:

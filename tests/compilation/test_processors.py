@@ -26,6 +26,17 @@ def add(cast: Cast, data: bytes) -> OwnProcessor:
 
 
 @pytest.mark.django_db
+def test_all_faults_of_a_file_are_shown(cast: Cast, as_user: AsUser) -> None:
+    text = own_file().decode().replace("lanes = {", "lames = {").replace("[clock]", "colour = 3\n[clock]")
+    client = as_user(cast.engineer)
+    refused = client.post("/processors", {"file": SimpleUploadedFile("chip.toml", text.encode())})
+    shown = refused.content.decode()
+    assert refused.status_code == 422
+    assert "target mine: 2 faults." in shown
+    assert "vector.lanes is missing (there is a vector.lames)" in shown
+    assert "there is no setting" in shown
+
+
 def test_a_model_is_compiled_for_and_executed_by_ones_own_description(cast: Cast) -> None:
     slow = own_file().replace(b"latency = { value = 40,", b"latency = { value = 400,")
     add(cast, slow)

@@ -75,7 +75,7 @@ def check_rows(binary, target, resources):
 
 def check_memory(plan):
     """No two buffers that are live in the same cycle share a byte, inferences that come to the same arena included."""
-    lives = {life.name: life for life in plan.lifetimes}
+    lives = {life.name: life for life in plan.live_ranges}
     spans = [(plan.address[b.number], b.size, lives[b.name]) for b in plan.space.buffers.values() if b.name in lives]
     base, period = plan.map.constants + plan.map.state, plan.interval * plan.map.copies
     assert all(base <= at and at + size <= base + plan.map.arena for at, size, _ in spans)

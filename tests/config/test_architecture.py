@@ -54,6 +54,11 @@ def test_a_path_exists_and_has_the_name_beside_it(page: str, name: str, target: 
         ("Add a class of service", "apps/pricing/rating/book.py"),
         ("A lease completes", "apps/dispatch/services/leases.py"),
         ("What does the report page of a program read?", "apps/pages/report/page.py"),
+        ("Where is a matrix product cut into tiles?", "compiler/tiling/contraction.py"),
+        ("What decides which operand is stationary?", "compiler/tiling/stationary.py"),
+        ("Where would a new epilogue go?", "compiler/passes/legalise.py"),
+        ("How is the initiation interval found?", "compiler/scheduling/initiation_interval.py"),
+        ("What must I add for a new operator?", "compiler/frontend/operators/__init__.py"),
     ],
 )
 def test_a_question_of_a_newcomer_is_answered_beside_the_file(question: str, answer: str) -> None:

@@ -80,7 +80,7 @@ def test_it_holds_the_compiler_the_rating_and_the_command_and_nothing_of_the_ser
 
 def test_it_asks_for_onnx_and_numpy_alone() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert {line.split(">")[0] for line in project["dependencies"]} == {"onnx", "numpy"}
+    assert {line.split(">")[0] for line in project["dependencies"]} == {"ml-dtypes", "numpy", "onnx"}
 
 
 def test_its_command_starts_where_no_server_package_is_installed(unpacked: Path) -> None:

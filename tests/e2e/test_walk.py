@@ -123,7 +123,7 @@ def test_the_table_of_operations_sorts_and_filters(walked: Walked) -> None:
 def test_every_file_of_a_program_can_be_downloaded(walked: Walked) -> None:
     visit = walked.member()
     visit.open(walked.places.member["report"])
-    for kind in ("report.json", "operations.csv", "trace.json", "program.bin", "program.asm"):
+    for kind in ("report.json", "operations.csv", "trace.json", "program.bin", "program.asm", "graph.takt.txt"):
         with visit.page.expect_download() as waiting:
             visit.page.locator(f"#downloads a[href$='{kind}']").click()
         content = waiting.value.path().read_bytes()

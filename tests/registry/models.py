@@ -61,6 +61,15 @@ def external_data() -> bytes:
     return model([helper.make_node("MatMul", ["x", "w"], ["y"])], weights=[weight]).SerializeToString()
 
 
+def with_side_file(**entries: str) -> dict[str, bytes]:
+    """A model and its side file by name; `entries` replace what the model says of its weights' place."""
+    weight = TensorProto(name="w", data_type=FLOAT, dims=[4, 4], data_location=TensorProto.EXTERNAL)
+    for key, value in ({"location": "weights.bin", "offset": "0", "length": "64"} | entries).items():
+        weight.external_data.add(key=key, value=value)
+    made = model([helper.make_node("MatMul", ["x", "w"], ["y"])], weights=[weight])
+    return {"net.onnx": made.SerializeToString(), "weights.bin": np.eye(4, dtype=np.float32).tobytes()}
+
+
 def unknown_operators() -> bytes:
     nodes = [
         helper.make_node("Wibble", ["x"], ["a"], name="first"),

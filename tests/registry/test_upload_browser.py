@@ -147,6 +147,18 @@ def test_a_file_dropped_anywhere_on_the_page_is_uploaded(page: Page) -> None:
     assert ModelVersion.objects.get().model.name == "dropped"
 
 
+def test_a_model_and_its_side_file_are_chosen_together(page: Page) -> None:
+    files = models.with_side_file()
+    page.locator("input[type=file]").set_input_files(
+        [{"name": n, "mimeType": "application/octet-stream", "buffer": data} for n, data in files.items()]
+    )
+    expect(page.locator("#upload-head")).to_contain_text("1 x MatMul")
+    page.get_by_role("button", name="Upload", exact=True).click()
+    page.wait_for_url(VERSION, timeout=PATIENT)
+    version = ModelVersion.objects.get()
+    assert (version.model.name, version.filename, version.parameters) == ("net", "net.tar", 16)
+
+
 def test_a_sample_is_one_click(page: Page) -> None:
     page.locator("form", has_text="Digits, small").get_by_role("button").click()
     page.wait_for_url(VERSION, timeout=PATIENT)

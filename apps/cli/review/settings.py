@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from apps.cli.planning.reading import Table, toml_read
 from compiler.precision import PRECISIONS
-from compiler.scheduling.modulo import OBJECTIVES
+from compiler.scheduling.initiation_interval import OBJECTIVES
 
 FORMAT: Final = "takt-review/1"
 WHAT: Final = "the settings of a review, as TOML"

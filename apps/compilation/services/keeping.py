@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from django.core.files.base import File
 from django.core.files.storage import default_storage
 from django.db import transaction
 
@@ -18,7 +19,14 @@ from apps.accounts.files import file_drop, file_save, file_transaction
 from apps.compilation import selectors
 from apps.compilation.models import CompileJob, Program
 
-ARTEFACTS = (selectors.BINARY, selectors.REPORT, selectors.TRACE, selectors.ASSEMBLY, selectors.RANGES)
+ARTEFACTS = (
+    selectors.BINARY,
+    selectors.REPORT,
+    selectors.TRACE,
+    selectors.ASSEMBLY,
+    selectors.RANGES,
+    selectors.GRAPH,
+)
 
 
 class NotDeterministic(Exception):
@@ -48,8 +56,9 @@ def program_keep(
 
     Return None if the job was fenced. Raises NotDeterministic if an earlier compile produced different bytes.
     """
-    binary = (folder / selectors.BINARY).read_bytes()
-    if hashlib.sha256(binary).hexdigest() != facts["digest"]:
+    with (folder / selectors.BINARY).open("rb") as written:
+        digest = hashlib.file_digest(written, "sha256").hexdigest()
+    if digest != facts["digest"]:
         raise ValueError("The binary does not match the digest that the compiler stated.")
     for earlier in range(1, epoch):
         _orphans_delete(_place(job, earlier, dims))
@@ -57,8 +66,9 @@ def program_keep(
     keys: dict[str, str] = {}
     with file_transaction():
         for name in ARTEFACTS:
-            if (folder / name).exists():  # only a narrow precision has ranges
-                keys[name] = file_save(f"{place}/{name}", (folder / name).read_bytes())
+            if (folder / name).exists():  # only a narrow precision has ranges, and a huge graph no text
+                with (folder / name).open("rb") as file:
+                    keys[name] = file_save(f"{place}/{name}", File(file))
         program, is_new = _row(job, epoch, dims, facts, keys, now)
     if not is_new:
         for key in keys.values():

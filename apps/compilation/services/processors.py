@@ -24,7 +24,7 @@ PROCESSORS_MAX = 20
 def processor_add(*, organisation: Organisation, data: bytes, actor: User, now: datetime) -> OwnProcessor:
     """Store a processor's file, replacing any earlier file with the same name.
 
-    Raises Problem(422) if the file is not valid, or if the name belongs to a processor that everybody can use.
+    Raises Problem(422) with all faults if the file is not valid, or if the name belongs to a processor that everybody can use.
     """
     if len(data) > LARGEST:
         raise Problem(
@@ -38,7 +38,9 @@ def processor_add(*, organisation: Organisation, data: bytes, actor: User, now: 
             422, "Not a processor file", "The file is not UTF-8 text; save it as TOML in UTF-8.", kind="processor-file"
         ) from None
     except ModelError as error:
-        raise Problem(422, "Not a processor file", f"{str(error).rstrip('.')}.", kind="processor-file") from error
+        faults = [{"message": f"{fault.message}."} for fault in error.problems]
+        detail = f"{error.message.rstrip('.')}." if len(faults) < 2 else f"{error.message}. {faults[0]['message']}"
+        raise Problem(422, "Not a processor file", detail, kind="processor-file", errors=faults) from error
     ships = target.name in targets.names()
     if ships or target.name in processors_offered():
         where = "ships with the compiler" if ships else "is offered to everybody"

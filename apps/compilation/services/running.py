@@ -15,6 +15,7 @@ from typing import Any
 from uuid import UUID
 
 import structlog
+from django.conf import settings
 from django.db import DatabaseError, transaction
 from django.db.models import F, Q
 
@@ -23,10 +24,15 @@ from apps.compilation import selectors, stages
 from apps.compilation.models import CompileJob, CompileState, Program
 from apps.compilation.services.jobs import compile_send
 from apps.compilation.services.keeping import NotDeterministic, program_compare, program_keep
-from apps.registry.child import Child, ChildFailed, Limits, child_start
-from apps.registry.selectors import modelversion_bytes
+from apps.registry.child import Child, ChildFailed, Limits, child_start, work_file
+from apps.registry.selectors import modelversion_save
 
-LIMITS = Limits(memory=8 * 2**30, cpu=540, wall=570)
+LIMITS = Limits(
+    memory=settings.COMPILE_MEMORY_BYTES,
+    cpu=settings.COMPILE_SECONDS_MAX,
+    wall=settings.COMPILE_SECONDS_MAX + 30,
+    file=max(2**30, 2 * settings.UPLOAD_BYTES_MAX),
+)
 SILENT_AFTER = timedelta(seconds=15)
 WAITING_AFTER = timedelta(seconds=60)  # longer than any job waits next to an idle worker
 IDLE_AFTER = timedelta(seconds=10)
@@ -64,10 +70,11 @@ def job_run(*, job_id: UUID, clock: Clock) -> None:
         return
     job = CompileJob.objects.select_related("model_version", "compares_with").get(pk=job_id)
     try:
-        data = modelversion_bytes(job.model_version)
-        for index, bucket in enumerate(job.stages):
-            if not bucket["program"]:
-                _bucket_run(job, epoch, index, data, clock)
+        with work_file() as model:
+            modelversion_save(job.model_version, model)
+            for index, bucket in enumerate(job.stages):
+                if not bucket["program"]:
+                    _bucket_run(job, epoch, index, model, clock)
         _finish(job, epoch, CompileJob.State.DONE, clock())
     except Fenced:
         log.info("compile_fenced", job=str(job_id), epoch=epoch)
@@ -129,7 +136,7 @@ def _write(job: CompileJob, epoch: int, **fields: Any) -> None:
         raise Fenced
 
 
-def _bucket_run(job: CompileJob, epoch: int, index: int, data: bytes, clock: Clock) -> None:
+def _bucket_run(job: CompileJob, epoch: int, index: int, model: Path, clock: Clock) -> None:
     bucket = job.stages[index]
     request = {
         "target": job.target,
@@ -138,8 +145,9 @@ def _bucket_run(job: CompileJob, epoch: int, index: int, data: bytes, clock: Clo
         "dims": bucket["dims"],
         "constants": job.constants,
         "buckets": len(job.stages),
+        "bytes_max": settings.UPLOAD_BYTES_MAX,
     }
-    files = {"model.onnx": data}
+    files: dict[str, bytes | Path] = {"model.onnx": model}
     if job.calibration_key:
         files["calibration.npz"] = selectors.calibration_bytes(job)
     with child_start("apps.compilation.child", request=request, files=files, limits=LIMITS) as child:

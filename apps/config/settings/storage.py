@@ -58,3 +58,7 @@ FREE_SPACE_FOLDERS = env.words("FREE_SPACE_FOLDERS", [])
 # The maximum size of an upload's chunk. Larger bodies are refused before they are read.
 DATA_UPLOAD_MAX_MEMORY_SIZE = env.integer("CHUNK_BYTES_MAX", 8 * 1024 * 1024)
 UPLOAD_BYTES_MAX = env.integer("UPLOAD_BYTES_MAX", 512 * 1024 * 1024)
+# Address space of the processes that check and compile a model. Mapped weights count, so they need room for the largest model.
+CHECK_MEMORY_BYTES = env.integer("CHECK_MEMORY_BYTES", 4 * 2**30 + UPLOAD_BYTES_MAX)
+COMPILE_MEMORY_BYTES = env.integer("COMPILE_MEMORY_BYTES", 8 * 2**30 + 3 * UPLOAD_BYTES_MAX)
+COMPILE_SECONDS_MAX = env.integer("COMPILE_SECONDS_MAX", 540)

@@ -9,14 +9,19 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from django.conf import settings
 
 from apps.compilation.models import Program
 from apps.dispatch.runners.block import Feeds, Outcome, Progress, stack
 from apps.dispatch.runners.runtime import hardware, session_open
-from apps.registry.selectors import modelversion_bytes
+from apps.registry.child import work_file
+from apps.registry.packages import model_unpack
+from apps.registry.selectors import modelversion_save
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
+
+    from apps.registry.models import ModelVersion
 
 WARM_UP = 3
 SAMPLES = 40
@@ -73,7 +78,7 @@ def _prepared(program: Program) -> tuple[InferenceSession, Feeds, list[str]]:
     """Return the model's session, the inputs that the program fixes as constants, and the names of the program's
     outputs.
     """
-    session = _session(str(program.model_version_id), modelversion_bytes(program.model_version))
+    session = _session(program.model_version)
     constants: Feeds = {}
     for wanted in session.get_inputs():
         if wanted.name in program.constants:
@@ -83,9 +88,11 @@ def _prepared(program: Program) -> tuple[InferenceSession, Feeds, list[str]]:
 
 
 @lru_cache(maxsize=4)
-def _session(version_id: str, data: bytes) -> InferenceSession:
-    # Loading a model takes longer than running it.
-    return session_open(data)
+def _session(version: ModelVersion) -> InferenceSession:
+    # Loading a model takes longer than running it. The runtime keeps side files mapped when they are deleted.
+    with work_file() as path:
+        modelversion_save(version, path)
+        return session_open(model_unpack(path, bytes_max=settings.UPLOAD_BYTES_MAX))
 
 
 def _seeded(program: Program) -> dict[str, Any]:

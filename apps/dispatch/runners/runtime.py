@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
 
-def session_open(data: bytes) -> InferenceSession:
-    """Load a model into a session."""
+def session_open(model: bytes | Path) -> InferenceSession:
+    """Load a model into a session. A model with side files is given as its path."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3  # warnings about models would fill the worker's log
-    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 @lru_cache(maxsize=1)

@@ -12,7 +12,7 @@ from typing import Any
 from apps import figures
 from apps.accounts.problems import Problem
 from apps.compilation.models import CompileJob, Program
-from apps.compilation.selectors import program_load, program_report
+from apps.compilation.selectors import has_graph_text, program_load, program_report
 from apps.fleet.models import Pool
 from apps.pages.report import compare, graph, memory, rows, timeline
 from apps.pricing.rating import Counts, Rating, RatingError, Terms, class_default, rate
@@ -74,6 +74,7 @@ def program_page(program: Program, *, now: datetime) -> dict[str, Any]:
         "timeline": timeline.timeline(report, start=0, end=program.latency_cycles),
         "names": _names(report, listed),
         "profile": _profile(listed),
+        "has_graph_text": has_graph_text(program),
         "has_graph": bool(graph.graph(report)["edges"]),
         "comparisons": program.comparisons.order_by("-created_at")[:3],
     }

@@ -7,16 +7,25 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
 
 from apps.accounts.access import org_object_get, organisation_get
 from apps.compilation.models import Program
-from apps.compilation.selectors import program_bytes, program_disassembly, program_ranges, program_trace
+from apps.compilation.selectors import (
+    has_graph_text,
+    program_bytes,
+    program_disassembly,
+    program_graph_text,
+    program_ranges,
+    program_trace,
+)
 from apps.pages.report import compare, graph, page, rows, timeline
 
 PROGRAMS_OFFERED = 60
+GRAPH = "graph.takt.txt"
 
 
 def program(request: HttpRequest, pk: UUID) -> HttpResponse:
@@ -63,15 +72,19 @@ def program_graph(request: HttpRequest, pk: UUID) -> JsonResponse:
     return JsonResponse(graph.graph(page.report_of(found), fold=request.GET.get("all") != "1"))
 
 
-def program_download(request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
+def program_download(request: HttpRequest, pk: UUID, kind: str) -> HttpResponseBase:
     """Send one file of the report."""
     found = org_object_get(request, Program, pk=pk)
+    name = f"{found.digest[:12]}-{kind}"
+    if kind == GRAPH and has_graph_text(found):
+        file = program_graph_text(found)
+        return FileResponse(file, as_attachment=True, filename=name, content_type="text/plain; charset=utf-8")
     known = FILES.get(kind)
     if known is None or (kind == "ranges.json" and not found.accuracy):
         raise Http404
     content_type, write = known
     response = HttpResponse(write(found), content_type=content_type)
-    response["Content-Disposition"] = f'attachment; filename="{found.digest[:12]}-{kind}"'
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
     return response
 
 

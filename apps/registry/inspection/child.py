@@ -13,14 +13,20 @@ NICE = 10  # pages and small work come before a check
 
 def work(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
     """Inspect `model.onnx` in the folder, and return the report."""
+    from apps.registry.inspection import findings
     from apps.registry.inspection.compilable import compile_findings, supported_operators
     from apps.registry.inspection.report import inspect
+    from apps.registry.packages import PackageError, model_unpack
 
     os.nice(NICE)
-    data = (folder / "model.onnx").read_bytes()
-    report = inspect(data, supported_operators())
+    try:
+        path = model_unpack(folder / "model.onnx", bytes_max=request["bytes_max"])
+    except PackageError as error:
+        return {"problems": [findings.archive(str(error)).to_json()]}
+    beside = path.parent if path.parent != folder else None
+    report = inspect(path.read_bytes(), supported_operators(), beside)
     if not report["problems"] and not report["symbolic_dims"]:
-        report["problems"] = [finding.to_json() for finding in compile_findings(data)]
+        report["problems"] = [finding.to_json() for finding in compile_findings(path)]
     return report
 
 

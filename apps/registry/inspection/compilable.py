@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from pathlib import Path
 
 from apps.registry.inspection.findings import Finding
 
@@ -20,13 +21,13 @@ def supported_operators() -> dict[str, frozenset[str]]:
     return {"": frozenset(operators()) | composed}
 
 
-def compile_findings(data: bytes) -> Iterator[Finding]:
+def compile_findings(path: Path) -> Iterator[Finding]:
     """Yield every problem that the compiler finds when it loads a model. The model must have no variable dimensions."""
     from compiler.errors import ModelError
     from compiler.frontend import load
 
     try:
-        load(data)
+        load(path)
     except ModelError as error:
         for problem in error.problems or (error,):
             yield Finding("not-compilable", problem.message, "", node=problem.node)

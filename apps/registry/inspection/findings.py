@@ -46,6 +46,11 @@ NO_GRAPH = Finding(
 )
 
 
+def archive(message: str) -> Finding:
+    """Return the finding for an archive that is not one model with its side files."""
+    return Finding("archive", message, "")
+
+
 def cut(missing: int) -> Finding:
     """Return the finding for a truncated file."""
     return Finding(

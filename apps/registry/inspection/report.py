@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import onnx
@@ -19,8 +20,8 @@ REAL = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProt
 NAMELESS = ("", "?", "None", "unk")
 
 
-def inspect(data: bytes, supported: Mapping[str, Collection[str]] | None) -> dict[str, Any]:
-    """Return the properties and the problems of a file.
+def inspect(data: bytes, supported: Mapping[str, Collection[str]] | None, beside: Path | None = None) -> dict[str, Any]:
+    """Return the properties and the problems of a file. `beside` is the folder of its side files, None if it came alone.
 
     `supported` holds operator names by domain ("" is the standard domain). If `supported` is None, operators are not
     checked.
@@ -30,7 +31,7 @@ def inspect(data: bytes, supported: Mapping[str, Collection[str]] | None) -> dic
         return {"problems": [unreadable.to_json()] if unreadable else []}
     problems = [
         *opset_findings(model),
-        *structure.external_data(model),
+        *structure.external_data(model, beside),
         *(structure.unknown_operators(model, supported) if supported is not None else ()),
         *structure.order(model),
         *structure.tensor_sizes(model),

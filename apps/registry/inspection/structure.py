@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from math import prod
+from pathlib import Path
 from typing import Any
 
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from apps.figures import shape_format
 from apps.registry.inspection.findings import Finding
+from compiler.errors import ModelError
+from compiler.frontend import external
 
 TENSOR_BYTES_MAX = 2**31
 BITS_OF_SMALL_TYPES: dict[int, int] = {TensorProto.INT4: 4, TensorProto.UINT4: 4}
@@ -56,16 +59,33 @@ def unknown_operators(model: ModelProto, supported: Mapping[str, Collection[str]
         )
 
 
-def external_data(model: ModelProto) -> Iterator[Finding]:
-    """Yield a finding if weights are stored in another file."""
-    names = [t.name for t in tensors_of(model) if t.data_location == TensorProto.EXTERNAL or t.external_data]
-    if names:
+def external_data(model: ModelProto, beside: Path | None) -> Iterator[Finding]:
+    """Yield a finding for each tensor whose side file is missing or too short, and for side files that no tensor names."""
+    outside = [t for t in tensors_of(model) if t.data_location == TensorProto.EXTERNAL or t.external_data]
+    if outside and beside is None:
         yield Finding(
             "external-data",
-            f"{len(names)} weight tensors are stored outside the file (first: {names[0]!r}); they did not come with it.",
-            "Save the model in one file: onnx.save_model(model, path, save_as_external_data=False).",
-            node=names[0],
-            count=len(names),
+            f"{len(outside)} weight tensors are stored outside the file (first: {outside[0].name!r}); they did not come with it.",
+            "Upload the .onnx file together with its side files, or save the model in one file: onnx.save_model(model, path, "
+            "save_as_external_data=False).",
+            node=outside[0].name,
+            count=len(outside),
+        )
+        return
+    if beside is None:
+        return
+    for tensor in outside:
+        try:
+            external.mapped(tensor, beside, _claimed_bytes(tensor) or 0, f"The tensor {tensor.name[:80]!r}")
+        except ModelError as error:
+            yield Finding("external-data", error.message, "", node=tensor.name)
+    named = {*external.locations(model)}
+    here = (path.relative_to(beside).as_posix() for path in beside.rglob("*") if path.is_file())
+    for name in sorted(name for name in here if name not in named and not name.endswith(".onnx")):
+        yield Finding(
+            "unnamed-file",
+            f"The file {name[:80]!r} came with the model, but no tensor of the model names it.",
+            "Leave the file out, or give it the name that the model states.",
         )
 
 

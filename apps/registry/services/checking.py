@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import structlog
+from django.conf import settings
 
 from apps.accounts.problems import Problem
 from apps.registry.child import ChildFailed, Limits, child_run
 
-LIMITS = Limits(memory=4 * 2**30, cpu=25, wall=60, file=2**26)
 REFUSED = "model-refused"
+SLOWEST = 100_000_000  # bytes that are unpacked, read and hashed in a second
 
 log = structlog.get_logger("registry")
 
@@ -24,13 +27,20 @@ _ENDINGS = {
 }
 
 
-def model_check(data: bytes, *, beat: Callable[[], None]) -> dict[str, Any]:
+def limits() -> Limits:
+    """Return the limits of a check: more time for a site that takes larger files, since all of a file is read."""
+    more = settings.UPLOAD_BYTES_MAX // SLOWEST
+    return Limits(settings.CHECK_MEMORY_BYTES, cpu=20 + more, wall=50 + 2 * more, file=settings.UPLOAD_BYTES_MAX)
+
+
+def model_check(data: bytes | Path, *, beat: Callable[[], None]) -> dict[str, Any]:
     """Inspect the file in a child process and return the report, calling `beat` every few seconds. Raises Problem(422)
     with every problem if the file cannot be accepted.
     """
     try:
         files = {"model.onnx": data}
-        report = child_run("apps.registry.inspection.child", request={}, files=files, limits=LIMITS, beat=beat)
+        request = {"bytes_max": settings.UPLOAD_BYTES_MAX}
+        report = child_run("apps.registry.inspection.child", request=request, files=files, limits=limits(), beat=beat)
     except ChildFailed as error:
         log.warning("model_check_failed", reason=error.reason, stderr=error.stderr)
         if error.is_wall:
@@ -43,7 +53,7 @@ def model_check(data: bytes, *, beat: Callable[[], None]) -> dict[str, Any]:
 
 def ended(reason: str) -> Problem:
     """Return the refusal of a file whose check did not finish. `reason` is "late" or the reason of a `ChildFailed`."""
-    message = _ENDINGS[reason].format(memory=LIMITS.memory, cpu=LIMITS.cpu, wall=LIMITS.wall)
+    message = _ENDINGS[reason].format(**asdict(limits()))
     return refusal([{"kind": reason, "message": message, "remedy": "", "count": 1}])
 
 

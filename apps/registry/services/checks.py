@@ -15,6 +15,7 @@ from django.db.models import Q, QuerySet
 
 from apps.accounts.outages import Unavailable, told_when_back, unavailable_of
 from apps.accounts.problems import Problem
+from apps.registry.child import work_file
 from apps.registry.models import ModelVersion, Upload
 from apps.registry.selectors import line_now
 from apps.registry.services.checking import CheckLate, ended, refusal
@@ -63,19 +64,25 @@ def upload_check_next(*, clock: Clock) -> bool:
 
 
 def _version_of(upload: Upload, *, clock: Clock) -> tuple[ModelVersion, bool]:
-    data = b"".join(_part(key) for key in upload.parts.order_by("offset").values_list("storage_key", flat=True))
-    if upload.sha256 and hashlib.sha256(data).hexdigest() != upload.sha256:
-        raise damaged()
-    return model_file_add(
-        organisation=upload.organisation,
-        actor=upload.created_by,
-        name=upload.name,
-        filename=upload.filename,
-        project_name=upload.project_name,
-        data=data,
-        now=clock(),
-        beat=lambda: _beat(upload, now=clock()),
-    )
+    with work_file() as path:
+        digest = hashlib.sha256()
+        with path.open("wb") as file:
+            for key in upload.parts.order_by("offset").values_list("storage_key", flat=True):
+                piece = _part(key)
+                digest.update(piece)
+                file.write(piece)
+        if upload.sha256 and digest.hexdigest() != upload.sha256:
+            raise damaged()
+        return model_file_add(
+            organisation=upload.organisation,
+            actor=upload.created_by,
+            name=upload.name,
+            filename=upload.filename,
+            project_name=upload.project_name,
+            data=path,
+            now=clock(),
+            beat=lambda: _beat(upload, now=clock()),
+        )
 
 
 def _beat(upload: Upload, *, now: datetime) -> None:

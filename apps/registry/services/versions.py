@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
+from django.core.files.base import File
 from django.db import IntegrityError, transaction
 from django.db.models import Max, ProtectedError
 
@@ -16,6 +18,7 @@ from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.registry import selectors
 from apps.registry.models import Model, ModelVersion, Project
+from apps.registry.packages import HEAD_BYTES, package_is
 from apps.registry.services.checking import model_check
 from apps.registry.services.evaluations import evaluation_record
 
@@ -36,31 +39,32 @@ def model_file_add(
     name: str,
     filename: str,
     project_name: str,
-    data: bytes,
+    data: bytes | Path,
     now: datetime,
     report: dict[str, Any] | None = None,
     beat: Callable[[], None] = lambda: None,
 ) -> tuple[ModelVersion, bool]:
-    """Check a file in a limited child process and store it as the next version of the model `name`.
+    """Check a file in a limited child process and store it as the next version of the model `name`. `data` is the file's bytes
+    or its path; the file is a model, or an archive of a model with its side files.
 
     If `report` is given, the file is not checked. Returns the version, and whether the version is new. Raises
     Problem(422) with every problem of the file.
     """
-    digest = hashlib.sha256(data).hexdigest()
+    digest, size, head = _measured(data)
     known = selectors.version_of_digest(organisation=organisation, sha256=digest)
     if known is not None:
         return known, False
     report = report or model_check(data, beat=beat)
-    key = f"models/{organisation.pk}/{digest}.onnx"
+    key = f"models/{organisation.pk}/{digest}{'.archive' if package_is(head) else '.onnx'}"
     try:
         with file_transaction():
-            stored = file_save(key, data)
+            stored = _file_save(key, data)
             version = _version_create(
                 organisation=organisation,
                 actor=actor,
                 name=name.strip() or report["name"] or "model",
                 project_name=project_name,
-                facts={"sha256": digest, "size": len(data), "filename": filename[:200], "storage_key": stored},
+                facts={"sha256": digest, "size": size, "filename": filename[:200], "storage_key": stored},
                 report=report,
                 now=now,
             )
@@ -71,6 +75,22 @@ def model_file_add(
             raise
         return known, False
     return version, True
+
+
+def _measured(data: bytes | Path) -> tuple[str, int, bytes]:
+    if isinstance(data, bytes):
+        return hashlib.sha256(data).hexdigest(), len(data), data[:HEAD_BYTES]
+    with data.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+        file.seek(0)
+        return hashlib.file_digest(file, "sha256").hexdigest(), data.stat().st_size, head
+
+
+def _file_save(key: str, data: bytes | Path) -> str:
+    if isinstance(data, bytes):
+        return file_save(key, data)
+    with data.open("rb") as file:
+        return file_save(key, File(file))
 
 
 def _version_create(

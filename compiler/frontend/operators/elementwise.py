@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from compiler.frontend.op import Op, Rule
-from compiler.frontend.tensors import element_type
+from compiler.frontend.tensors import HALVES, element_type
 from compiler.ir.terms import Term, const, select
 from compiler.ir.types import DType
 
@@ -115,17 +115,28 @@ def _mod(op: Op) -> str:
 
 
 def _cast(op: Op) -> str:
-    return op.cast(op.x(), element_type(op.whole("to"), "The result of a Cast"))
+    return _converted(op, element_type(op.whole("to"), "The result of a Cast"))
+
+
+def _converted(op: Op, dtype: DType) -> str:
+    saturate = op.whole("saturate", 1)
+    if dtype.size == 1 and dtype.is_float and saturate:
+        return op.point(lambda x: x.saturated(dtype), op.x())
+    return op.cast(op.x(), dtype)
 
 
 def _bit_cast(op: Op) -> str:
     dtype = element_type(op.whole("to"), "The result of a BitCast")
-    op.need(dtype.size == op.dtype().size, f"{op.dtype().value} and {dtype.value} are not of one width.")
+    four = [d in HALVES for d in (dtype, op.dtype())]
+    op.need(
+        dtype.size == op.dtype().size and four[0] == four[1],
+        f"{op.dtype().value} and {dtype.value} are not of one width.",
+    )
     return op.point(lambda x: Term("bitcast", (x,), dtype), op.x())
 
 
 def _cast_like(op: Op) -> str:
-    return op.cast(op.x(), op.dtype(1))
+    return _converted(op, op.dtype(1))
 
 
 def _bound(op: Op, i: int, name: str, default: float) -> str | float:

@@ -11,7 +11,7 @@ from compiler.ir.builder import Dequantised
 from compiler.ir.terms import Term
 from compiler.ir.types import DType
 
-_BYTES = (DType.I8, DType.U8, DType.I16, DType.U16, DType.I32)
+_WHOLE = (DType.I8, DType.U8, DType.I16, DType.U16, DType.I32, DType.I4, DType.U4)
 
 
 def _per_axis(op: Op, value: str, data: str, axis: int) -> str:
@@ -41,7 +41,8 @@ def dequantise(op: Op, x: str, scale: str, zero: str | None, dtype: DType) -> st
     """``(x - zero) * scale``."""
 
     def make(value: Term, s: Term, *rest: Term) -> Term:
-        whole = value.cast(DType.I32) - rest[0].cast(DType.I32) if rest else value
+        wide = DType.F32 if value.dtype.is_float else DType.I32
+        whole = value.cast(wide) - rest[0].cast(wide) if rest else value
         return (whole.cast(DType.F32) * s.cast(DType.F32)).cast(dtype)
 
     known = op.b.known(zero) if zero else None
@@ -55,7 +56,15 @@ def _quantize_linear(op: Op) -> str:
     dtype = op.dtype(2) if zero else DType.U8
     if not zero and op.whole("output_dtype", 0):
         dtype = element_type(op.whole("output_dtype"), "The result")
-    op.need(dtype in _BYTES, f"quantises to {dtype.value}.")
+    saturate = op.whole("saturate", 1)
+    if dtype.size == 1 and dtype.is_float:
+
+        def kept(x: Term, s: Term) -> Term:
+            quotient = x.cast(DType.F32) / s.cast(DType.F32)
+            return quotient.saturated(dtype) if saturate else quotient.cast(dtype)
+
+        return op.point(kept, op.x(), scale)
+    op.need(dtype in _WHOLE, f"quantises to {dtype.value}.")
     return quantise(op, op.x(), scale, zero, dtype)
 
 

@@ -13,8 +13,8 @@ from compiler.driver import quiet
 from compiler.ir.types import DType
 from compiler.passes import optimise
 from compiler.scheduling.build import build
-from compiler.tiling import contraction, walks
-from compiler.tiling.stationary import Chooser
+from compiler.tiling import contraction, loop_nests
+from compiler.tiling.stationary import DataflowSelector
 from tests.compiler.contractions import contractions, small
 from tests.tiers import some
 
@@ -79,10 +79,10 @@ class Anyhow:
 
     def __init__(self, monkeypatch, seed):
         self.rng = np.random.default_rng(seed)
-        monkeypatch.setattr(Chooser, "choose", lambda chooser, node: self.one(chooser._sides(node)))
+        monkeypatch.setattr(DataflowSelector, "choose", lambda selector, node: self.one(selector._sides(node)))
         monkeypatch.setattr(contraction, "choose", self.cut)
-        blocked = walks.blocked
-        monkeypatch.setattr(walks, "blocked", lambda *a: blocked(*a) if self.rng.random() < 0.8 else [])
+        blocked = loop_nests.packed_batch
+        monkeypatch.setattr(loop_nests, "packed_batch", lambda *a: blocked(*a) if self.rng.random() < 0.8 else [])
 
     def one(self, found):
         return found[int(self.rng.integers(len(found)))]

@@ -33,7 +33,7 @@ class Sketch:
     def __init__(self, operations):
         self.names = [f"op {n}" for n in range(operations)]
         self.tiles, self.start, self.edges, self.way = [], [], [], None
-        self.needs = SimpleNamespace(data=[], holds=[])
+        self.needs = SimpleNamespace(data=[], anti_dependences=[])
         self.last, self.used = {}, {}
 
     @property
@@ -47,7 +47,7 @@ class Sketch:
         i = SimpleNamespace(source=source, slot=slot)
         self.tiles.append(SimpleNamespace(unit=unit, beats=beats, latency=latency, end=beats + latency, instruction=i))
         self.needs.data.append(dict(data))
-        self.needs.holds.append(dict(holds))
+        self.needs.anti_dependences.append(dict(holds))
         waits = [*dict(data).items(), *dict(holds).items()]
         if unit in self.last:
             waits.append((self.last[unit], self.tiles[self.last[unit]].beats))
@@ -134,13 +134,13 @@ def without_slots(plan, start, held, rule=critical._earliest):
 
 def without_holds(plan, start, held, rule=critical._earliest):
     other = copy(plan)
-    other.needs = SimpleNamespace(data=plan.needs.data, holds=[{} for _ in plan.tiles])
+    other.needs = SimpleNamespace(data=plan.needs.data, anti_dependences=[{} for _ in plan.tiles])
     return rule(other, start, held)
 
 
 def without_data(plan, start, held, rule=critical._earliest):
     other = copy(plan)
-    other.needs = SimpleNamespace(data=[{} for _ in plan.tiles], holds=plan.needs.holds)
+    other.needs = SimpleNamespace(data=[{} for _ in plan.tiles], anti_dependences=plan.needs.anti_dependences)
     return rule(other, start, held)
 
 
@@ -245,7 +245,7 @@ def earlier(plan):
         for before, n in pairwise([-1, *loads]):
             tile = plan.tiles[n]
             waits = [0 if before < 0 else other.start[before] + plan.tiles[before].beats]
-            waits += [plan.start[b] + lag for b, lag in (plan.needs.data[n] | plan.needs.holds[n]).items()]
+            waits += [plan.start[b] + lag for b, lag in (plan.needs.data[n] | plan.needs.anti_dependences[n]).items()]
             for b, t in enumerate(plan.tiles):
                 same = t.unit == ("matrix", unit[1]) and t.instruction.slot == tile.instruction.slot
                 if same and plan.start[b] < plan.start[n] + tile.latency:

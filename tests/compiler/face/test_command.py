@@ -58,6 +58,32 @@ def test_disassemble_prints_instructions(program, capsys):
     assert "LOADW" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("options", [[], ["--separate-arrays"]])
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_a_printed_model_compiles_to_the_same_bytes(options, precision, model, tmp_path, capsys):
+    text = str(tmp_path / "model.takt.txt")
+    assert main(["print", model, "-o", text, "--dim", "length=4", *options]) == 0
+    assert f"to {text}" in capsys.readouterr().out
+    one, two = tmp_path / "one.bin", tmp_path / "two.bin"
+    assert main(["compile", model, "-o", str(one), "--dim", "length=4", "--precision", precision]) == 0
+    assert main(["compile", text, "-o", str(two), "--precision", precision]) == 0
+    assert one.read_bytes() == two.read_bytes()
+    assert (tmp_path / "model.takt.npz").exists() == bool(options)
+
+
+def test_print_writes_to_the_screen_what_it_writes_to_a_file(model, tmp_path, capsys):
+    text = tmp_path / "model.takt.txt"
+    assert main(["print", model, "--dim", "length=4"]) == 0
+    shown = capsys.readouterr().out
+    assert main(["print", model, "--dim", "length=4", "-o", str(text), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {str(text): len(shown)}
+    assert text.read_text() == shown
+    assert main(["print", str(text)]) == 0
+    assert capsys.readouterr().out == shown
+    assert main(["print", model, "--dim", "length=4", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"text": shown}
+
+
 def test_targets_lists_the_processors(capsys):
     assert main(["targets", "--json"]) == 0
     assert [row["name"] for row in json.loads(capsys.readouterr().out)] == targets.names()
@@ -86,6 +112,12 @@ def test_several_sizes_make_a_bundle(model, tmp_path, capsys):
         (["report", "MODEL", "--dim", "length=4", "--target", "./"], 2, "--target: target file . cannot be read"),
         (["report", "MODEL", "--dim", "length=4", "--target", "MODEL"], 2, "--target: "),
         (["disassemble", "MODEL"], 1, "not a"),
+        (["print", "MODEL"], 1, "leaves dimensions open"),
+        (["print", "MODEL", "--separate-arrays"], 2, "name it with --output"),
+        (["print", "MODEL", "-o", "MODEL"], 2, "would be lost"),
+        (["print", "MODEL", "--separate-arrays", "-o", "/tmp/x.npz"], 2, "the arrays go there"),
+        (["print", "MODEL", "--dim", "length=4", "-o", "/nowhere/x.txt"], 1, "--output /nowhere/x.txt: the folder"),
+        (["print", "MODEL", "--dim", "length=4,5"], 2, "--dim takes NAME=SIZE"),
     ],
 )
 def test_errors_are_one_line(arguments, status, says, model, capsys):

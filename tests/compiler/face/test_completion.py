@@ -35,13 +35,13 @@ def completed(program, line, capsys):
     ("program", "line", "offered"),
     [
         ("python -m compiler", "re", ["report"]),
-        ("python -m compiler", "targets ", ["list", "check", "compare"]),
+        ("python -m compiler", "targets ", ["list", "new", "check", "compare"]),
         ("python -m compiler", "diff a b --format ", ["text", "markdown", "json"]),
         ("python -m compiler", "compile --pre", ["--precision"]),
         ("python -m compiler", "compile --target l", ["lpu", "lpu2"]),
         ("python -m compiler", "report mod", []),  # the shell's own: files
         ("takt", "ver", ["verify"]),
-        ("takt", "target ", ["list", "check", "compare"]),
+        ("takt", "target ", ["list", "new", "check", "compare"]),
         ("takt", "target compare --precision ", ["float32", "float16", "int8"]),
         ("takt", "completion ", list(SHELLS)),
         ("takt", "report --book ", []),

@@ -179,13 +179,13 @@ def test_a_tensor_that_holds_less_than_it_claims_is_refused():
     assert "Is the file cut?" in str(refusal(model([node("Add", ["x", "w"], ["y"])], initializers=[tensor])))
 
 
-def test_external_data_is_refused_and_never_opened(tmp_path):
+def test_side_files_of_a_model_given_as_bytes_are_never_opened():
     tensor = TensorProto(name="w", data_type=F, dims=[2, 3], data_location=TensorProto.EXTERNAL)
     entry = tensor.external_data.add()
     entry.key, entry.value = "location", "../../etc/passwd"
     error = refusal(model([node("Add", ["x", "w"], ["y"])], initializers=[tensor]))
-    assert "stored outside the file" in str(error)
-    assert "save_as_external_data=False" in str(error)
+    assert "stored in the file '../../etc/passwd' beside the model" in str(error)
+    assert "Give the model as a path with that file beside it" in str(error)
 
 
 def test_open_dimensions_are_named_and_bound():

@@ -46,7 +46,7 @@ def test_folding_has_a_budget(monkeypatch):
 def test_constants_tensors_and_operations_are_limited():
     with pytest.raises(ModelError, match="would take"):
         Builder("g", max_bytes=100).input("x", TensorType(DType.F32, (26,)))
-    b = Builder("g", max_bytes=100)
+    b = Builder("g", max_bytes=100, max_stored=200)
     b.constant(np.full(25, 1, "f4"))
     b.constant(np.full(25, 2, "f4"))
     with pytest.raises(ModelError, match="constants take more"):

@@ -114,11 +114,10 @@ def test_state_is_carried_from_call_to_call():
         """
 graph "counter" {
   input "x" f32[1]
-  state "h" f32[1] update "next" initial zero
+  state "h" f32[1] update "next" initial [0.0]
   value "next" f32[1] = compute "add" of ["a"] over [1] read "x" [l0] read "h" [l0] expr (arg 0 : f32; arg 1 : f32; add 0 1 : f32)
   output "next"
-}""",
-        {"zero": np.zeros(1, "f4")},
+}"""
     )
     memory = {}
     results = [run(graph, {"x": np.array([v], "f4")}, memory)["next"][0] for v in (1, 2, 4)]

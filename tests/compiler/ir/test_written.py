@@ -2,6 +2,8 @@
 
 import random
 import re
+import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import compiler
-from compiler.ir.text import blobs, to_text
+from compiler.ir.text import blobs, digest, file_text, to_text
 
 SMALL = """
 # a dense layer with ReLU, written by hand
@@ -88,6 +90,76 @@ def test_large_weights_stand_in_a_file_of_arrays(tmp_path):
     (tmp_path / "model.npz").write_bytes(b"PK no archive")
     with pytest.raises(compiler.ModelError, match=r"model\.npz"):
         compiler.load(path)
+
+
+def test_arrays_of_another_model_are_refused_with_the_line_that_names_them(tmp_path):
+    graph = compiler.load(twin(np.random.default_rng(0).standard_normal((40, 3)).astype(np.float32)))
+    path, stored = tmp_path / "model.txt", blobs(graph)
+    path.write_text(to_text(graph), encoding="utf-8")
+    line = to_text(graph).splitlines().index(next(t for t in to_text(graph).splitlines() if 'const "w"' in t)) + 1
+    for wrong in (np.zeros((40, 3), np.float32), np.zeros((40, 3), np.complex64), np.zeros(3, np.float32)):
+        np.savez(tmp_path / "model.npz", **dict.fromkeys(stored, wrong))
+        with pytest.raises(compiler.ModelError, match=rf"^Line {line} of the text form: the array .* is another one"):
+            compiler.load(path)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line", "says"),
+    [
+        ("takt text 1", "takt text 2", 1, "another version of the text form; version 1 is known"),
+        ("takt text 1", "takt txt 1", 1, "text is expected, not 'txt'"),
+        ("takt text 1", "tkt text 1", 1, "graph is expected, not 'tkt'"),
+        ("takt text 1\n", "", 1, ""),
+        ("array KEY", "array " + "0" * 64, 11, "no constant and no state names the array"),
+        ("KEY =\n", "KEY =\nAAAA", 11, "which are no f32"),
+        ("KEY =\n", "KEY =\n-", 12, "; is expected, not '-'"),
+        ("array KEY", "arrow KEY", 11, "nothing may follow the graph but arrays"),
+    ],
+)
+def test_a_file_is_known_by_its_first_line_and_its_arrays_by_their_digests(before, after, line, says, tmp_path):
+    weights = np.random.default_rng(0).standard_normal((40, 3)).astype(np.float32)
+    graph = compiler.load(twin(weights))
+    text = "".join(file_text(replace(graph, metadata={}))).replace(digest(weights), "KEY")
+    path = tmp_path / "model.txt"
+    assert before in text
+    path.write_text(text.replace(before, after).replace("KEY", digest(weights)), encoding="utf-8")
+    if not says:  # without the line it is of the first version
+        assert compiler.load(path) == replace(graph, metadata={})
+        return
+    with pytest.raises(compiler.ModelError, match=rf"^Line {line}, column \d+ of the text form: .*{re.escape(says)}"):
+        compiler.load(path)
+
+
+def test_a_text_of_another_encoding_or_of_something_else_is_refused_with_its_line(tmp_path):
+    path = tmp_path / "model.txt"
+    path.write_bytes(b"takt text 1\n# \xff\n")
+    with pytest.raises(compiler.ModelError, match=r"^Line 2 of the text form: it is no UTF-8 text"):
+        compiler.load(path)
+    path.write_text("numpy==2.0\n", encoding="utf-8")
+    with pytest.raises(
+        compiler.ModelError, match=r"^Line 1, column 1 of the text form: graph is expected, not 'numpy'"
+    ):
+        compiler.load(path)
+    with pytest.raises(compiler.ModelError, match=r"^Line 1 of the text form: it begins with takt text 1"):
+        compiler.load("takt-text 1\n".replace("takt", "talk"))
+
+
+def test_a_nan_with_bits_of_its_own_keeps_them():
+    odd = np.array([0x7FC00001, 0x3F800000], np.uint32).view(np.float32)
+    graph = replace(compiler.load(SMALL), constants={**compiler.load(SMALL).constants, "odd": odd})
+    graph = replace(graph, types={**graph.types, "odd": graph.types["b"].__class__(graph.types["b"].dtype, (2,))})
+    assert compiler.load("".join(file_text(graph))).constants["odd"].tobytes() == odd.tobytes()
+
+
+def test_a_long_text_of_nothing_is_refused_in_little_memory():
+    """A token of a text takes no memory once it is read."""
+    text = "takt text 1 graph " + "( " * 2_000_000
+    tracemalloc.start()
+    with pytest.raises(compiler.ModelError, match=r"^Line 1, column 19 "):
+        compiler.load(text)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 3 * len(text)
 
 
 def test_a_text_leaves_nothing_to_bind():

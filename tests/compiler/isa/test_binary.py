@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from compiler.errors import ModelError
 from compiler.isa.binary import MAGIC, Binary, MemoryMap, StateSlot
-from compiler.isa.element import ELEMENTS, NUMPY
+from compiler.isa.element import ELEMENTS, NUMPY, SUMS
 from compiler.isa.encoding import Reader, Writer, read_program, read_stream, write_program, write_stream
 from compiler.isa.instruction import FIELDS, INSTRUCTION_DTYPE, Flag, Instruction, Op, bit_range, pack, unpack
 from compiler.isa.program import Program, Step
@@ -107,7 +107,11 @@ def streams(draw: st.DrawFn) -> Stream:
         Guard(draw(st.integers(0, (1 << 32) - 1)), draw(numbers), tuple(draw(numbers) for _ in range(loops)))
         for _ in range(draw(st.integers(0, 2)))
     )
-    fill = draw(st.floats(allow_nan=False, width=16) if dtype[0] == "f" else st.integers(0, 1))
+    fill = draw(
+        st.floats(allow_nan=False, width=16) if SUMS.get(dtype) == "f32" or dtype == "f64" else st.integers(0, 1)
+    )
+    fill = np.array(fill).astype(NUMPY[dtype]).item()  # a number that the type has
+    fill = 0.0 if fill != fill else fill
     return Stream(dtype, draw(numbers) // size * size, *nests, guards, fill)
 
 

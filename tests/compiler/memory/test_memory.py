@@ -7,19 +7,19 @@ from hypothesis import strategies as st
 
 from benchmarks.memory import least
 from compiler.memory.offsets import search
-from compiler.memory.plan import Lifetime, live_bound, plan, sections
+from compiler.memory.plan import LiveRange, live_bound, plan, sections
 from tests.tiers import some
 
 LINE = 320
 
 
 @st.composite
-def lifetimes(draw, longest=40):
+def live_ranges(draw, longest=40):
     found = []
     for n in range(draw(st.integers(1, 14))):
         start = draw(st.integers(0, 100))
         size = draw(st.integers(0, 6)) * LINE
-        found.append(Lifetime(f"b{n}", size, start, start + draw(st.integers(1, longest))))
+        found.append(LiveRange(f"b{n}", size, start, start + draw(st.integers(1, longest))))
     return found
 
 
@@ -28,7 +28,7 @@ def live(b, cycle, period):
 
 
 @settings(max_examples=some(150), deadline=None)
-@given(lifetimes(), st.sampled_from([None, 40, 61, 200]))
+@given(live_ranges(), st.sampled_from([None, 40, 61, 200]))
 def test_no_two_live_buffers_overlap_and_the_bound_is_the_largest_live_sum(buffers, period):
     result = plan(buffers, period)
     full = [b for b in buffers if b.size]
@@ -45,7 +45,7 @@ def test_no_two_live_buffers_overlap_and_the_bound_is_the_largest_live_sum(buffe
 
 
 def test_buffers_that_follow_each_other_share_their_bytes():
-    chain = [Lifetime(f"b{n}", LINE * (n % 3 + 1), 10 * n, 10 * n + 15) for n in range(9)]
+    chain = [LiveRange(f"b{n}", LINE * (n % 3 + 1), 10 * n, 10 * n + 15) for n in range(9)]
     result = plan(chain)
     assert result.arena == result.bound == 5 * LINE
 
@@ -56,7 +56,7 @@ def test_an_empty_program_needs_no_arena():
 
 # Every greedy order and every improvement of one leaves a hole of two lines here.
 TIGHT = [
-    Lifetime(name, size * LINE, start, end)
+    LiveRange(name, size * LINE, start, end)
     for name, size, start, end in (
         ("a", 5, 11, 14),
         ("b", 2, 5, 10),
@@ -71,7 +71,7 @@ TIGHT = [
 
 
 @settings(max_examples=25, deadline=None)
-@given(lifetimes(), st.sampled_from([None, 40]))
+@given(live_ranges(), st.sampled_from([None, 40]))
 def test_the_search_finds_offsets_exactly_where_there_are_any(buffers, period):
     """Against trying every order of first fit, which reaches every solution that can be pushed down."""
     full = [b for b in buffers if b.size][:5]
@@ -109,14 +109,14 @@ def test_a_search_stops_when_its_steps_are_spent():
 
 
 def test_lifetimes_that_wrap_around_may_need_more_than_ever_is_live_and_that_is_proved():
-    arcs = [Lifetime("a", LINE, 0, 7), Lifetime("b", LINE, 4, 11), Lifetime("c", LINE, 8, 15)]
+    arcs = [LiveRange("a", LINE, 0, 7), LiveRange("b", LINE, 4, 11), LiveRange("c", LINE, 8, 15)]
     result = plan(arcs, 12)  # each meets the others, never all three at once
     assert (result.arena, result.bound, result.smallest) == (3 * LINE, 2 * LINE, True)
     assert plan(arcs, 20).arena == 2 * LINE
 
 
 def test_a_search_is_as_deep_as_there_are_buffers():
-    long = [Lifetime(f"b{n}", LINE, 0, 10) for n in range(600)]
+    long = [LiveRange(f"b{n}", LINE, 0, 10) for n in range(600)]
     live, lengths = sections(long, None)
     found = search([b.size for b in long], live, lengths, 600 * LINE, 600)
     assert found.offsets is not None
@@ -124,7 +124,7 @@ def test_a_search_is_as_deep_as_there_are_buffers():
 
 
 @settings(max_examples=some(40), deadline=None)
-@given(lifetimes(longest=30), st.sampled_from([40, 61]))
+@given(live_ranges(longest=30), st.sampled_from([40, 61]))
 def test_an_integer_program_agrees_with_what_the_search_proves(buffers, period):
     result = plan(buffers[:8], period)
     found = least(buffers[:8], period, result.arena, 10.0) if result.arena else 0

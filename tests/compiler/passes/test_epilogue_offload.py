@@ -9,7 +9,7 @@ from compiler.ir.builder import Builder
 from compiler.ir.graph import Operand
 from compiler.ir.terms import arg
 from compiler.ir.types import DType, TensorType
-from compiler.passes.epilogue_offload import shared
+from compiler.passes.epilogue_offload import offload_epilogues
 from tests.compiler.checks import check_program
 from tests.compiler.tiling.test_narrow import feeds, values
 from tests.compiler.tiling.test_shared_passes import widened
@@ -43,4 +43,4 @@ def test_shared_epilogues_keep_their_bits(rows, columns, layers):
 
 def test_planes_with_more_to_do_than_the_links_are_relieved():
     graph = products(160, 160, 24)
-    assert len(shared(graph, targets.load("lpu")).nodes) > len(graph.nodes)
+    assert len(offload_epilogues(graph, targets.load("lpu")).nodes) > len(graph.nodes)

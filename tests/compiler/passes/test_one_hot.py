@@ -104,6 +104,35 @@ def test_what_follows_is_computed_for_the_table_where_that_is_less():
     assert [sum(n.points for n in g.nodes if isinstance(n, Compute)) for g in (few, many)] == [4 + 4 * 40, 400]
 
 
+@pytest.mark.parametrize(("axis", "looked"), [(-1, True), (1, False)])
+def test_the_one_hot_operator_is_looked_up_where_rows_lie_together(axis, looked):
+    """Along another axis neighbours of the result come from different rows: each element would be looked up on its own."""
+    rng = np.random.default_rng(0)
+    weights = rng.standard_normal((9, 5)).astype(np.float32)
+    given = [
+        numpy_helper.from_array(np.array(9, np.int64), "depth"),
+        numpy_helper.from_array(np.array([0, 1], np.float32), "values"),
+        numpy_helper.from_array(weights if axis == -1 else weights.T.copy()[..., None], "w"),
+    ]
+    nodes = [
+        helper.make_node("OneHot", ["x", "depth", "values"], ["hot"], axis=axis),
+        helper.make_node("MatMul" if axis == -1 else "Conv", ["hot", "w"], ["y"]),
+    ]
+    shape = [3, 20, 5] if axis == -1 else [3, 5, 20]
+    graph = helper.make_graph(
+        nodes,
+        "hot",
+        [helper.make_tensor_value_info("x", TensorProto.INT64, [3, 20])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+        given,
+    )
+    loaded = compiler.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]).SerializeToString())
+    made = optimise(loaded, check=verify)
+    assert looked_up(made) is looked
+    numbers = {"x": rng.integers(-12, 12, (3, 20))}  # below 0 they count from the end; beyond the depth all are 0
+    assert np.array_equal(run(loaded, numbers, {})["y"], run(made, numbers, {})["y"])
+
+
 def test_other_comparisons_stay_products():
     infinite = np.array([[1.0], [np.inf], [2.0]], np.float32)
     for graph in (model(5, 9, 3, first=1), model(5, 3, 1, weights=infinite)):

@@ -24,8 +24,8 @@ from compiler.passes.row_tiling import (
     _rows,
     _shares,
     in_strip,
-    in_strips,
     strip_of,
+    tile_rows,
 )
 from compiler.scheduling import build as building
 from tests.compiler.checks import check_program
@@ -117,7 +117,7 @@ def strips(graph):
 def test_strips_compute_the_same_with_the_same_work(tokens, heads, depth, layers, masked, words):
     graph = graph_of(tokens, heads, depth, layers, masked=masked, words=words)
     with patch.object(cutting, "CYCLES", 1):
-        made = verify(in_strips(graph, LPU))
+        made = verify(tile_rows(graph, LPU))
     assert len(strips(made)) >= layers
     fed = feeds(graph)
     want, got = run(graph, fed, {}), run(made, fed, {})
@@ -127,13 +127,13 @@ def test_strips_compute_the_same_with_the_same_work(tokens, heads, depth, layers
 
 def test_programs_of_strips_are_exact():
     graph = graph_of(67, 4, 24, 2, masked=True)
-    assert strips(in_strips(graph, LPU))
+    assert strips(tile_rows(graph, LPU))
     check_program(graph, "lpu", [feeds(graph)], objective="latency")
 
 
 def test_rows_that_are_looked_up_go_in_strips_to_the_first_product_that_needs_all():
     graph = graph_of(6 * 32, 4, 24, 1, masked=True, words=WORDS)
-    made = verify(in_strips(graph, LPU))
+    made = verify(tile_rows(graph, LPU))
     looked = [n for n in made.nodes if isinstance(n, Gather)]
     assert all(in_strip(n) for n in looked)
     for table in {n.data.value for n in looked}:
@@ -165,7 +165,7 @@ def test_a_first_strip_is_longer_where_its_work_hides_behind_loads():
     """Few rows by wide weights wait for loads, many do not."""
     rows = {}
     for tokens in (5 * ROWS, 12 * ROWS):
-        made = in_strips(graph_of(tokens, 8, 32, 2, wide=4), LPU)
+        made = tile_rows(graph_of(tokens, 8, 32, 2, wide=4), LPU)
         first = next(n for n in made.nodes if isinstance(n, Join) and n.name.endswith("~strips"))
         rows[tokens] = [made.types[part].shape[first.axis] for part in first.parts]
     few, many = rows.values()
@@ -174,7 +174,7 @@ def test_a_first_strip_is_longer_where_its_work_hides_behind_loads():
 
 
 def test_a_stretch_reaches_to_the_next_product_that_needs_all_rows():
-    made = in_strips(graph_of(4 * 32, 4, 24, 2), LPU)
+    made = tile_rows(graph_of(4 * 32, 4, 24, 2), LPU)
     assert {MOST, LEAVING} == set(strips(made))
     cut = {n.name.split("~")[0] for n in made.nodes if "~strip" in n.name}
     assert any("LayerNormalization" in name for name in cut)
@@ -183,7 +183,7 @@ def test_a_stretch_reaches_to_the_next_product_that_needs_all_rows():
 def test_the_first_rows_leave_while_the_last_are_computed(monkeypatch):
     graph = graph_of(4 * 32, 4, 24, 2)
     soon = building.build(graph, LPU, quiet, objective="latency")
-    monkeypatch.setattr(building, "in_strips", lambda graph, _: graph)
+    monkeypatch.setattr(building, "tile_rows", lambda graph, _: graph)
     whole = building.build(graph, LPU, quiet, objective="latency")
     assert soon.latency < 0.95 * whole.latency
 
@@ -205,21 +205,21 @@ def classifier(rows, classes):
 
 def test_first_rows_of_a_wide_classifier_leave_while_the_last_are_computed(monkeypatch):
     graph = classifier(2 * ROWS, 4500)
-    made = verify(in_strips(graph, LPU))
+    made = verify(tile_rows(graph, LPU))
     assert STRIPS in strips(made)
     assert any(isinstance(n, Join) and "~strip" in n.output for n in made.nodes)
     fed = feeds(graph)
     assert np.array_equal(run(graph, fed, {})["y"], run(made, fed, {})["y"])
     check_program(graph, "lpu", [fed], objective="latency")
     soon = building.build(graph, LPU, quiet, objective="latency")
-    monkeypatch.setattr(building, "in_strips", lambda graph, _: graph)
+    monkeypatch.setattr(building, "tile_rows", lambda graph, _: graph)
     whole = building.build(graph, LPU, quiet, objective="latency")
     assert whole.latency - soon.latency > 100
 
 
 def test_narrow_classifiers_stay_whole():
     graph = classifier(2 * ROWS, 100)  # the link has them before strips would begin
-    assert in_strips(graph, LPU).nodes == graph.nodes
+    assert tile_rows(graph, LPU).nodes == graph.nodes
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_narrow_classifiers_stay_whole():
 )
 def test_short_stretches_stay_whole(tokens, why):
     graph = graph_of(tokens, 2, 160, 1)
-    assert in_strips(graph, LPU).nodes == graph.nodes, why
+    assert tile_rows(graph, LPU).nodes == graph.nodes, why
 
 
 def test_strips_a_stage_apart_share_the_units(monkeypatch):

@@ -157,3 +157,41 @@ def test_a_trace_may_come_from_a_spreadsheet(pebble, tmp_path, change):
     path = tmp_path / "trace.csv"
     path.write_bytes(change(probing.write_trace(rows)).encode())
     assert probing.read_trace(path) == rows
+
+
+@pytest.mark.parametrize(
+    ("instruction", "cycles", "term"),
+    [
+        ("MATMUL", lambda row, i: row.cycles + i.count1, "+ count1"),
+        ("MATMUL", lambda row, i: row.cycles + 2 * i.count1, "+ 2 x count1"),
+        ("MATMUL", lambda row, i: row.cycles + i.count2, "+ count2"),
+        ("VECTOR", lambda row, i: row.cycles - (-i.count2 // 4), "+ 1/4 x count2"),
+        ("MOVE", lambda row, i: row.cycles - (-i.count1 // 16), "+ 1/16 x count1"),
+        ("LOADW", lambda row, i: max(row.cycles, 8 + 2 * i.count1), "max(..., 2 x count1)"),
+    ],
+)
+def test_a_term_that_the_formula_lacks_is_named(pebble, instruction, cycles, term):
+    target, programs = pebble
+    rows = {p.name: p.binary.rows for p in programs}
+    trace = [
+        replace(
+            row, cycles=cycles(row, rows[row.program][row.number]) if row.instruction == instruction else row.cycles
+        )
+        for row in probing.predicted_rows(target, programs)
+    ]
+    (verdict,) = [v for v in probing.check(target, programs, trace) if not v.ok]
+    assert verdict.lacks[0] == term
+    assert words(verdict)[-1].startswith(
+        f"  no figure of the file explains it; a term that the formula lacks does: {term}"
+    )
+
+
+def test_no_term_is_named_where_a_figure_explains_all_or_nothing_does(pebble):
+    target, programs = pebble
+    other = varied(target, "matrix.alus", 1)
+    verdicts = probing.check(target, programs, probing.predicted_rows(other, programs))
+    assert [v.lacks for v in verdicts if not v.ok] == [()]
+    odd = [
+        replace(row, cycles=row.cycles + n * n % 7) for n, row in enumerate(probing.predicted_rows(target, programs))
+    ]
+    assert not any(v.lacks for v in probing.check(target, programs, odd) if v.instruction in ("MATMUL", "VECTOR"))

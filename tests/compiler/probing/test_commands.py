@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from apps.cli.main import main as takt
 from compiler.__main__ import main
-from compiler.probing import micro_programs, read_trace, write_trace
+from compiler.probing import costly, micro_programs, read_trace, write_trace
 from compiler.probing.trace import COLUMNS, predicted_rows
 from compiler.targets import read
 
@@ -97,3 +97,65 @@ def test_a_wrong_file_is_one_line(tmp_path, capsys):
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2
     assert all("target pebble: vector.lanes is missing" in line for line in lines)
+
+
+@pytest.mark.parametrize("command", [lambda a: main(["target", *a]), lambda a: takt(["target", *a])])
+def test_a_new_file_is_named_like_its_processor_and_is_sound(command, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(costly, "NAMES", ("dense layers",))
+    path = tmp_path / "our-chip.toml"
+    assert command(["new", str(path)]) == 0
+    assert f"takt target check {path}" in capsys.readouterr().out
+    assert read(path).name == "our-chip"
+    assert command(["check", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "our-chip: A processor of our own" in out
+    assert "warning" not in out
+    path.write_text(path.read_text().replace('u8 = { value = [64, 64], source = "chosen" }\n', ""))
+    assert command(["check", str(path)]) == 0
+    assert "warning: matrix.tiles.u8 is missing, so the vector unit multiplies u8" in capsys.readouterr().out
+    assert command(["check", str(path), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["warnings"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("pebble.toml", "it is there already; name another file"),
+        ("lpu.toml", "lpu is the name of a shipped processor"),
+        ("my chip.toml", "name the file like the processor"),
+        ("chip", "name the file like the processor"),
+        ("none/chip.toml", "the folder in which it is to stand does not exist"),
+    ],
+)
+def test_a_new_file_overwrites_nothing_and_has_a_name_that_a_processor_can_have(name, says, tmp_path, capsys):
+    (tmp_path / "pebble.toml").write_text("kept")
+    assert main(["target", "new", str(tmp_path / name)]) in (1, 2)
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert says in error
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["kept"]
+
+
+def test_all_faults_of_a_file_are_listed_and_the_error_counts_them(tmp_path, capsys):
+    path = tmp_path / "chip.toml"
+    path.write_text(PEBBLE.read_text().replace("lanes = {", "lames = {").replace("[clock]", "colour = 3\n[clock]"))
+    assert main(["targets", "check", str(path)]) == 2
+    shown = capsys.readouterr()
+    assert shown.err == f"error: {path}: target pebble: 2 faults\n"
+    assert [line.partition(" (line")[0] for line in shown.out.splitlines()] == [
+        "there is no setting 'colour'; remove it",
+        'vector.lanes is missing (there is a vector.lames); write lanes = { value = ..., source = "..." } in [vector]',
+    ]
+    assert main(["targets", "check", str(path), "--json"]) == 2
+    assert len(json.loads(capsys.readouterr().out)["faults"]) == 2
+
+
+def test_a_trace_without_cycles_confirms_nothing(emitted, capsys):
+    assert main(["targets", "check", str(PEBBLE), "--trace", str(emitted / "trace.csv")]) == 2
+    assert "nothing was measured" in capsys.readouterr().err
+
+
+def test_instructions_without_a_measurement_are_named(tmp_path, capsys):
+    some = measured(tmp_path, lambda row: row.cycles if row.instruction == "MOVE" else None)
+    assert main(["targets", "check", str(PEBBLE), "--trace", some]) == 0
+    assert "nothing is off; not measured: LOADW, MATMUL, VECTOR" in capsys.readouterr().out

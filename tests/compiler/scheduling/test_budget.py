@@ -19,7 +19,7 @@ from compiler.ir.graph import Graph, Operand
 from compiler.ir.terms import arg, expression, term_of
 from compiler.ir.types import DType, TensorType
 from compiler.memory import plan as memory
-from compiler.memory.plan import Lifetime, plan
+from compiler.memory.plan import LiveRange, plan
 from compiler.passes import optimise
 from compiler.passes.fuse import MAX_STEPS
 from compiler.tiling import budget
@@ -136,14 +136,14 @@ def test_real_programs_are_far_from_the_limit():
 @given(st.data())
 def test_buffers_lie_where_a_look_at_each_neighbour_has_them(data):
     buffers = [
-        Lifetime(f"b{n}", 320 * data.draw(st.integers(1, 5)), start, start + data.draw(st.integers(1, 40)))
+        LiveRange(f"b{n}", 320 * data.draw(st.integers(1, 5)), start, start + data.draw(st.integers(1, 40)))
         for n, start in enumerate(data.draw(st.lists(st.integers(0, 60), min_size=1, max_size=12)))
     ]
-    period = data.draw(st.sampled_from((None, 45, 100)))
+    ii = data.draw(st.sampled_from((None, 45, 100)))
     found = []
     for few, many in ((1, 1000), (1, 1), (13, 1000), (13, 1)):  # neighbours by name or by row, each or all at once
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(memory, "FEW", few)
             patch.setattr(memory, "MANY", many)
-            found.append(plan(buffers, period))
+            found.append(plan(buffers, ii))
     assert all(one == found[0] for one in found)

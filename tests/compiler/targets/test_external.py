@@ -220,7 +220,8 @@ def test_a_file_that_is_no_processor_is_told_what_is_wrong(tmp_path, content, me
     path.write_bytes(content)
     with pytest.raises(ModelError, match=message) as refused:
         targets.resolve(str(path))
-    assert "\n" not in str(refused.value)
+    said = str(refused.value).splitlines()
+    assert all(line.startswith("- ") for line in said[1:])  # a sentence for each fault
     with pytest.raises(ModelError, match="there is no target file"):
         targets.resolve(str(tmp_path / "none.toml"))
 

@@ -6,12 +6,15 @@ import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnx import helper
 
 import compiler
 from compiler import targets
 from compiler.errors import ModelError
 from compiler.targets.catalogue import HERE
+from tests.tiers import some
 
 TEXT = (HERE / "lpu.toml").read_text(encoding="utf-8")
 
@@ -79,6 +82,59 @@ def test_a_wrong_file_is_told_what_to_change(old: str, new: str, message: str) -
     assert old in TEXT
     with pytest.raises(ModelError, match=re.escape(message)):
         targets.parse(TEXT.replace(old, new, 1))
+
+
+def test_all_faults_of_a_file_are_told_at_once_with_their_lines() -> None:
+    """In the order of the file, one sentence each, and no table or figure twice."""
+    changes = [
+        ("hz = { value = 900_000_000", "hz = { value = 3.5", "clock.hz must be a whole number"),
+        ("slots = { value = 2", "slots = { value = 1", "matrix.slots must be a whole number of at least 2"),
+        ("lanes = {", "lames = {", "vector.lanes is missing (there is a vector.lames)"),
+        ('source = "chosen: four ALU', 'source = "guessed: four ALU', "the source of vector.latency"),
+        ("[control]", "[contorl]", "there is no table [contorl]; rename it to [control] or remove it"),
+        ("erf = {", "magic = {", "[passes] names magic"),
+    ]
+    text = TEXT.replace("[control.ports]", "[contorl.ports]")
+    for old, new, _ in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    with pytest.raises(ModelError) as refused:
+        targets.parse(text)
+    first, *faults = str(refused.value).splitlines()
+    assert first == "target lpu: 6 faults"
+    assert len(faults) == len(changes)
+    numbers = [int(fault.rpartition("(line ")[2].rstrip(")")) for fault in faults]
+    assert numbers == sorted(numbers)
+    for _, new, message in changes:
+        (fault,) = [fault for fault in faults if message in fault]
+        if "lames" not in new:  # a missing figure has the line of its table
+            assert new in text.splitlines()[numbers[faults.index(fault)] - 1] or "source" in new
+
+
+def test_a_missing_table_is_one_fault() -> None:
+    with pytest.raises(ModelError) as refused:
+        targets.parse("name = 'chip'")
+    said = str(refused.value)
+    assert [said.count(f"[{table}] is missing") for table in ("clock", "memory", "energy", "link_in", "link_out")] == [
+        1
+    ] * 5
+
+
+@settings(max_examples=some(400), deadline=None)
+@given(data=st.data())
+def test_a_damaged_file_is_another_processor_or_refused(data: st.DataObject) -> None:
+    lines = TEXT.splitlines()
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(lines) - 1))
+        cut = data.draw(st.integers(0, len(lines[at])))
+        put = data.draw(st.sampled_from(["", "[", "]", "{", "}", "=", '"', "0", "-", ".", "x", "#", lines[at], "true"]))
+        lines[at] = lines[at][:cut] + put + lines[at][cut + data.draw(st.integers(0, 3)) :]
+    try:
+        target = targets.parse("\n".join(lines))
+    except ModelError as error:
+        assert str(error).startswith("target")  # noqa: PT017 - some files are still sound
+    else:
+        assert target.figures
 
 
 @pytest.mark.parametrize(

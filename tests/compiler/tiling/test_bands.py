@@ -16,7 +16,7 @@ from compiler.isa.instruction import Op
 from compiler.reporting import per_operation
 from compiler.simulator import SimulationError, simulate
 from compiler.tiling import toeplitz
-from compiler.tiling.walks import plain
+from compiler.tiling.loop_nests import plain
 from tests.compiler.checks import check_program
 from tests.compiler.oracle.hazards import Oracle
 from tests.compiler.oracle.lanes import Lanes

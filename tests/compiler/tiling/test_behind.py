@@ -10,8 +10,8 @@ from compiler.passes import optimise, shape_for_units
 from compiler.passes.legalise import legalise
 from compiler.precision import prepare
 from compiler.tiling import layout
+from compiler.tiling.input_overlap import InputOverlap
 from compiler.tiling.lower import lower
-from compiler.tiling.streams import Stream
 
 LPU = targets.load("lpu")
 RNG = np.random.default_rng(0)
@@ -37,7 +37,7 @@ def test_a_layer_behind_a_gate_does_not_follow_the_image():
     ]
     shapes = {"w0": (16, 3, 4, 4), "w1": (16, 16, 1, 1), "w2": (8, 16, 1, 1)}
     graph = legalise(loaded(nodes, shapes, [1, 3, 256, 256], [1, 8, 64, 64]), LPU)
-    stream = Stream(graph, LPU)
+    stream = InputOverlap(graph, LPU)
     first, last = (next(n for n in graph.nodes if n.output == name) for name in ("a", "y"))
     assert stream.spare > 0
     assert not stream.follows(last, 0, 0)
@@ -70,7 +70,7 @@ def test_a_join_lies_as_its_largest_part():
     graph = legalise(shape_for_units(optimise(compiler.load(model.SerializeToString()))), LPU)
     found = layout.assign(graph, LPU)
     assert found.joined.get("beside") == "both"
-    assert found.orders["both"] == found.sides["beside"].order
+    assert found.orders["both"] == found.dataflows["beside"].order
     lower(graph, LPU)
 
 
@@ -113,6 +113,6 @@ def test_what_is_added_to_a_larger_image_lies_as_that_does():
     made = helper.make_graph(nodes, "g", [x], [y], weights)
     model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)])
     graph = legalise(shape_for_units(optimise(compiler.load(model.SerializeToString()))), LPU)
-    sides = layout.assign(graph, LPU).sides
-    orders = {tuple(i for i in side.order if i) for side in sides.values()}
+    dataflows = layout.assign(graph, LPU).dataflows
+    orders = {tuple(i for i in side.order if i) for side in dataflows.values()}
     assert len(orders) == 1

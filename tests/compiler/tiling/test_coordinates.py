@@ -45,7 +45,7 @@ def test_a_mask_by_coordinates_is_exact(sizes, asked, kind, constant):
     check_program(graph, "lpu", [feeds(graph, 1)])
 
 
-@pytest.mark.parametrize("found", ["parted", "rested", "turned"])
+@pytest.mark.parametrize("found", ["packed_columns", "packed_remainder", "swapped_remainder"])
 @pytest.mark.parametrize("asked", [[0], [1], [2], [2, 1]])
 @pytest.mark.parametrize("sizes", [(6, 4, 18, 8), (4, 60, 12, 16), (1, 200, 40, 12)])
 def test_loops_that_are_asked_for_are_not_cut(sizes, asked, found):

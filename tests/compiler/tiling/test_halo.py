@@ -13,7 +13,7 @@ from compiler.tiling import layout
 from compiler.tiling.halo import ahead
 from compiler.tiling.lower import lower
 from tests.compiler.checks import check_program
-from tests.compiler.tiling.test_streams import FAST, LPU, loaded
+from tests.compiler.tiling.test_input_overlap import FAST, LPU, loaded
 
 SIDE = 26  # pixels of a row
 WIDTH = LPU.matrix.tiles["f32"][1]
@@ -42,15 +42,15 @@ def lowered():
         if i.opcode in (Op.MATMUL, Op.LOADW):
             end = i.start3 + i.count3 if i.opcode == Op.MATMUL else i.start2 + i.count2
             output = nodes[i.source].output
-            blocks[n] = layers[output], (end + tiler.layout.leads[output] - 1) // WIDTH
+            blocks[n] = layers[output], (end + tiler.layout.halos[output] - 1) // WIDTH
     return tiler, blocks
 
 
 def test_blocks_end_earlier_by_what_windows_look_ahead(lowered):
     tiler, blocks = lowered
-    leads = [tiler.layout.leads[node.output] for node in tiler.graph.nodes]
-    assert leads == [0, SIDE + 1, 2 * (SIDE + 1)]
-    for layer, lead in list(enumerate(leads))[1:]:
+    halos = [tiler.layout.halos[node.output] for node in tiler.graph.nodes]
+    assert halos == [0, SIDE + 1, 2 * (SIDE + 1)]
+    for layer, lead in list(enumerate(halos))[1:]:
         products = [tiler.tiles[n].instruction for n, (of, _) in blocks.items() if of == layer]
         ends = {i.start3 + i.count3 for i in products if i.opcode == Op.MATMUL}
         assert min(ends) == WIDTH - lead

@@ -11,7 +11,7 @@ from compiler.ir.graph import Operand
 from compiler.ir.types import DType, TensorType
 from compiler.isa.instruction import Op
 from compiler.reporting import per_operation
-from compiler.tiling import walks
+from compiler.tiling import loop_nests
 from tests.compiler.checks import check_program
 from tests.compiler.tiling.test_bands import depthwise
 from tests.compiler.tiling.test_narrow import feeds, values
@@ -42,16 +42,16 @@ def pointwise(filters, channels, size, kinds):
 
 def only(patch, found):
     """The walks in question wherever there are any, with the image in the planes."""
-    real = getattr(walks, found)
+    real = getattr(loop_nests, found)
     made = []
 
     def kept(node, stationary, machine):
         made.extend(real(node, 0, machine))
         return real(node, 0, machine)
 
-    patch.setattr(walks, found, kept)
+    patch.setattr(loop_nests, found, kept)
     patch.setattr("compiler.tiling.lower._price", lambda ways: -max(f.node.parallel for f, _ in ways))
-    patch.setattr("compiler.tiling.lower._rowed", lambda *_: [])
+    patch.setattr("compiler.tiling.lower._packed_rows", lambda *_: [])
     patch.setattr("compiler.tiling.lower._relaid_home", lambda *_: None)
     patch.setattr("compiler.tiling.toeplitz.bands", lambda *_: [])
     patch.setattr("compiler.tiling.vector.cycles", lambda *_: None)
@@ -71,7 +71,7 @@ def exact(graph, found):
 @settings(max_examples=some(8), deadline=None)
 @given(st.integers(2, 9), st.tuples(st.integers(1, 3), st.integers(30, 140)), st.integers(2, 5), st.sampled_from(KINDS))
 def test_parts_of_a_depthwise_layer_are_exact(channels, size, taps, kinds):
-    exact(depthwise(channels, 1, size, (1, taps), (1, 1), kinds), "parted")
+    exact(depthwise(channels, 1, size, (1, taps), (1, 1), kinds), "packed_columns")
 
 
 @settings(max_examples=some(8), deadline=None)
@@ -79,19 +79,24 @@ def test_parts_of_a_depthwise_layer_are_exact(channels, size, taps, kinds):
     st.integers(2, 40), st.integers(1, 40), st.tuples(st.integers(1, 3), st.integers(90, 200)), st.sampled_from(KINDS)
 )
 def test_columns_that_are_left_over_are_exact(filters, channels, size, kinds):
-    exact(pointwise(filters, channels, size, kinds), "rested")
+    exact(pointwise(filters, channels, size, kinds), "packed_remainder")
 
 
 def test_quarters_of_three_channels_share_a_pass():
     graph = depthwise(12, 1, (2, 96), (1, 5), (1, 1), (F16, F16))
-    (walk,) = walks.parted(graph.nodes[0], 0, LPU)
+    (walk,) = loop_nests.packed_columns(graph.nodes[0], 0, LPU)
     assert (walk.node.loops[walk.block], walk.node.loops[walk.apart]) == (3, 4)
 
 
 def test_what_is_left_over_is_an_eighth_of_the_passes():
-    first, rest = walks.rested(
-        walks.plain(pointwise(200, 32, (2, 96), (F16, F16)).nodes[0]), 0, LPU.matrix.tiles["f16"]
+    first, rest = loop_nests.packed_remainder(
+        loop_nests.plain(pointwise(200, 32, (2, 96), (F16, F16)).nodes[0]), 0, LPU.matrix.tiles["f16"]
     )
     assert first.node.points == 200 * 160
     assert (rest.node.points, rest.node.loops[rest.block]) == (200 * 32, 5)
-    assert walks.rested(walks.plain(pointwise(200, 32, (2, 80), (F16, F16)).nodes[0]), 0, LPU.matrix.tiles["f16"]) == []
+    assert (
+        loop_nests.packed_remainder(
+            loop_nests.plain(pointwise(200, 32, (2, 80), (F16, F16)).nodes[0]), 0, LPU.matrix.tiles["f16"]
+        )
+        == []
+    )

@@ -8,7 +8,7 @@ from compiler.ir.builder import Builder
 from compiler.ir.graph import Operand
 from compiler.ir.types import DType, TensorType
 from compiler.isa.instruction import Op
-from compiler.tiling import walks
+from compiler.tiling import loop_nests
 from tests.compiler.checks import check_program
 from tests.compiler.tiling.test_narrow import feeds, values
 from tests.compiler.tiling.test_shared_passes import widened
@@ -35,7 +35,7 @@ def windowed(rows, columns, kinds):
 )
 def test_columns_left_over_move(rows, columns, kinds, left):
     graph = windowed(rows, columns, kinds)
-    found = walks.turned(walks.plain(graph.nodes[0]), 1, targets.load("lpu"))
+    found = loop_nests.swapped_remainder(loop_nests.plain(graph.nodes[0]), 1, targets.load("lpu"))
     assert [(w.stationary, w.node.points // rows) for w in found] == ([(1, columns - left), (0, left)] if left else [])
 
 

@@ -1,4 +1,4 @@
-"""Rows and columns of pixels as one loop, where that is how they lie in memory.
+"""Loop collapsing: the rows and columns of an image as one loop, where that is how they lie in memory.
 
 A product without windows does not care where a row of the image ends. With one loop over all pixels, its columns may be
 cut wherever planes are full, and not only at whole rows.
@@ -11,7 +11,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from compiler.ir.access import Access
-from compiler.tiling.walks import Walk, plain
+from compiler.tiling.loop_nests import LoopNest, plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from compiler.tiling.place import Place
 
 
-def flat(node: Compute, loops: Sequence[int], places: Mapping[str, Place]) -> Walk | None:
+def collapsed(node: Compute, loops: Sequence[int], places: Mapping[str, Place]) -> LoopNest | None:
     """The contraction with its parallel ``loops`` (all between the first and the last of them) as one, over values as if
     their dimensions were one; None where they do not lie so, or where it would be no gain: fewer than two have a length."""
     loops = range(min(loops, default=0), max(loops, default=-1) + 1)
@@ -48,13 +48,13 @@ def _merged(place: Place, access: Access, node: Compute, first: int, count: int)
     """A place and an access to it with the loops as one: none of them is used, or each walks along one whole dimension, in
     their order."""
     inside = range(first, first + count)
-    dims = sorted({j for i in inside for j in access.moved_by(i)})
+    dims = sorted({j for i in inside for j in access.dims(i)})
     rows = [(*row[:first], 0, *row[first + count :]) for row in access.matrix]
     if not dims:
         return place, Access(access.offset, tuple(rows))
     start, extents = dims[0], node.loops[first : first + count]
     behind = start + count
-    walked = dims == [*range(start, behind)] and [access.loop_of(j) for j in dims] == [*inside]
+    walked = dims == [*range(start, behind)] and [access.plain(j) for j in dims] == [*inside]
     if not walked or place.shape[start:behind] != extents:
         return None
     reshaped = place.reshaped((*place.shape[:start], prod(extents), *place.shape[behind:]))

@@ -1,4 +1,4 @@
-"""Layers behind a link: while an image comes in, planes have cycles to spare, and what counts is how soon a layer follows.
+"""Layers that overlap the input: while an image comes in over the link, what counts is how soon a layer can follow it.
 
 With the image's pixels as weights a layer takes few passes, but each waits for as many pixels as a plane holds; with the
 filters as weights it follows the image row by row. The second is chosen as long as its further cycles are among those for
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from compiler.isa.machine import Machine
 
 
-class Stream:
+class InputOverlap:
     """``cycles`` for which the inputs come in, and how many of them are left to spend on planes (``spare``)."""
 
     def __init__(self, graph: Graph, machine: Machine) -> None:

@@ -1,4 +1,4 @@
-"""Where the filter of a band lies: with room between its rows, so that a plane takes it in few line fetches.
+"""A padded layout for the filter of a band: with room between its rows, so that a plane takes it in few line fetches.
 
 The columns of a band are positions of a window, its rows the stretch of input that all of them read. The filter's element for
 either is at one address where the filter's rows are so far apart that a row of positions (or of the stretch) continues
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from compiler.tiling.tiler import Groups, Tiler
 
 
-def spread(node: Compute, operand: int, place: pl.Place, groups: Groups, piece: tuple[int, int], line: int) -> pl.Place:
+def place_of_filter(
+    node: Compute, operand: int, place: pl.Place, groups: Groups, piece: tuple[int, int], line: int
+) -> pl.Place:
     """The place of a band's filter that takes the fewest fetches for a ``piece`` (rows, columns) of weights; ``place``, where
     it is as good. ``groups``: loops of batch, rows and columns of the weights. The buffer is still that of ``place``."""
     found = [place, *_places(node, operand, place)]
@@ -46,13 +48,13 @@ def stored(value: str, place: pl.Place, tiler: Tiler) -> pl.Place:
     if place.strides == pl.row_major(place.shape, array.itemsize):
         return place
 
-    def spread() -> np.ndarray[Any, Any]:
+    def place_of_filter() -> np.ndarray[Any, Any]:
         reach = sum(step * (n - 1) for n, step in zip(place.shape, place.strides, strict=True)) + array.itemsize
         home = np.zeros(reach // array.itemsize, array.dtype)
         np.ndarray(array.shape, array.dtype, buffer=home.data, strides=place.strides)[...] = array
         return home
 
-    return replace(place, buffer=tiler.store((value, "spread", place.strides), value, spread))
+    return replace(place, buffer=tiler.store((value, "spread", place.strides), value, place_of_filter))
 
 
 def _places(node: Compute, operand: int, place: pl.Place) -> list[pl.Place]:

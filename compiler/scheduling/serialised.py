@@ -1,6 +1,6 @@
-"""Operations in turns: each begins when the one before it in the graph's order is complete, so that less is live at once.
+"""Serialised execution: each operation begins when the one before it in the graph's order is complete, so that less is live.
 
-Fetches and weight loads stay free to run ahead. A schedule in turns is longer; it is for graphs that do not fit otherwise.
+Fetches and weight loads stay free to run ahead. Such a schedule is longer; it is for graphs that do not fit otherwise.
 """
 
 from __future__ import annotations

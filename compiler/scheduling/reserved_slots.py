@@ -1,9 +1,9 @@
-"""Seats: where in a period each chain of products runs, found without regard to when its operands are there.
+"""Reserved slots: where in an II each chain of products runs, found without regard to when its operands are there.
 
-Where the interval is all that counts, a chain may wait up to a period for its seat, so seats only have to fill the planes. A
+Where the interval is all that counts, a chain may wait up to an II for its slot, so slots only have to fill the planes. A
 plane loads the weights of the next chain while it works on one, because a third set of weights has no room: a chain with
 b cycles of products and a cycles of loads in front of the next one keep the array for max(b, a) cycles. The order round the
-period with the smallest sum is Gilmore and Gomory's ("Sequencing a one state-variable machine", 1964): the shortest products go
+II with the smallest sum is Gilmore and Gomory's ("Sequencing a one state-variable machine", 1964): the shortest products go
 before the shortest loads, and circles that are left are joined where that costs least.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from compiler.scheduling.insertion import Insertion, Placement, TooShort
+from compiler.scheduling.modulo_scheduler import InfeasibleII, ModuloScheduler, Placement
 from compiler.scheduling.planes import NEVER, Place, Plane
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 TURNS = 8  # that a chain lets pass because of another one's writes
 
 
-class Seat(NamedTuple):
-    """A plane, the first of a chain's accumulator banks, and the place of every step: cycles of which those in front of a period
+class Slot(NamedTuple):
+    """A plane, the first of a chain's accumulator banks, and the place of every step: cycles of which those in front of an II
     are of the one before."""
 
     plane: int
@@ -33,22 +33,24 @@ class Seat(NamedTuple):
     places: list[Place]
 
 
-def seats(chains: Sequence[Sequence[Block]], banks: Sequence[int], planes: Sequence[Plane]) -> list[Seat] | None:
-    """A seat for every chain, taken on its plane; ``banks``: how many each needs. None where the period is too short."""
-    found: list[Seat | None] = [None] * len(chains)
+def reserved_slots(
+    chains: Sequence[Sequence[Block]], banks: Sequence[int], planes: Sequence[Plane]
+) -> list[Slot] | None:
+    """A slot for every chain, taken on its plane; ``banks``: how many each needs. None where the II is too short."""
+    found: list[Slot | None] = [None] * len(chains)
     for number, (plane, some) in enumerate(zip(planes, _dealt(chains, len(planes)), strict=True)):
-        at = plane.array.period
+        at = plane.array.ii
         for chain in _circle([chains[n] for n in some]):
             n = some[chain]
-            seat = _seat(plane, number, chains[n], banks[n], at)
+            seat = _reserved(plane, number, chains[n], banks[n], at)
             if seat is None:
                 return None
             found[n], at = seat, seat.places[-1].start + chains[n][-1].beats
     return [seat for seat in found if seat is not None]
 
 
-def _seat(plane: Plane, number: int, blocks: Sequence[Block], banks: int, at: int) -> Seat | None:
-    """The next seat from a cycle on. Its weights are loaded for it alone."""
+def _reserved(plane: Plane, number: int, blocks: Sequence[Block], banks: int, at: int) -> Slot | None:
+    """The next slot from a cycle on. Its weights are loaded for it alone."""
     places = []
     for block in blocks:
         plane.held.clear()
@@ -59,7 +61,7 @@ def _seat(plane: Plane, number: int, blocks: Sequence[Block], banks: int, at: in
         places.append(place)
         at = place.start + block.beats
     bank = plane.bank(places[0].start, at, banks)
-    return None if bank is None else Seat(number, bank, places)
+    return None if bank is None else Slot(number, bank, places)
 
 
 def _dealt(chains: Sequence[Sequence[Block]], planes: int) -> list[list[int]]:
@@ -75,7 +77,7 @@ def _dealt(chains: Sequence[Sequence[Block]], planes: int) -> list[list[int]]:
 
 
 def _circle(chains: Sequence[Sequence[Block]]) -> list[int]:
-    """The order round the period in which the array waits least for loads."""
+    """The order round the II in which the array waits least for loads."""
     count = len(chains)
     by_work = sorted(range(count), key=lambda n: (chains[n][-1].beats, n))
     by_load = sorted(range(count), key=lambda n: (chains[n][0].load, n))
@@ -116,59 +118,59 @@ def _first(circle: list[int], n: int) -> int:
     return n
 
 
-class Spent(TooShort):
-    """What waits for its seats lives too long for the arenas, and would at other periods."""
+class Spent(InfeasibleII):
+    """What waits for its slots lives too long for the arenas, and would at other IIs."""
 
 
-class Seated(Insertion):
-    """An insertion in which chains go to seats, taken before the first job. Seats of chains that take as long are alike."""
+class SlotScheduler(ModuloScheduler):
+    """An insertion in which chains go to slots, taken before the first job. Slots of chains that take as long are alike."""
 
     def __init__(
-        self, problem: Problem, machine: Machine, jobs: Sequence[int], period: int, release: Sequence[int], copies: int
+        self, problem: Problem, machine: Machine, jobs: Sequence[int], ii: int, release: Sequence[int], copies: int
     ) -> None:
-        super().__init__(problem, machine, jobs, period, release, copies, patience=period)
+        super().__init__(problem, machine, jobs, ii, release, copies, slack=ii)
         wanted = [-(-rows // self.bank) for rows in problem.rows]
         self.kinds = [(count, *(b.kind for b in chain)) for count, chain in zip(wanted, problem.blocks, strict=True)]
-        found = seats(problem.blocks, wanted, self.planes)
+        found = reserved_slots(problem.blocks, wanted, self.planes)
         self.none = found is None
-        self.free: dict[Hashable, list[Seat]] = {}
+        self.free: dict[Hashable, list[Slot]] = {}
         for kind, seat in zip(self.kinds, found or (), strict=False):
             self.free.setdefault(kind, []).append(seat)
 
     def run(self) -> Placement:
-        """Place everything; ``TooShort`` where there are no seats, ``Spent`` where they do not help."""
+        """Place everything; ``InfeasibleII`` where there are no slots, ``Spent`` where they do not help."""
         if self.none:
-            raise TooShort(self.period + 1)
+            raise InfeasibleII(self.ii + 1)
         try:
             return super().run()
-        except TooShort as short:
+        except InfeasibleII as short:
             raise Spent(short.needed) from None
 
     def _chain(self, number: int) -> None:
-        """The free seat of its kind whose turn comes first once operands are there, for all steps of a chain."""
+        """The free slot of its kind whose turn comes first once operands are there, for all steps of a chain."""
         block, free = self.p.blocks[number][0], self.free[self.kinds[number]]
         least = self._ready(number, 0, self.earliest[self.p.chains[number][0].load] + block.lead)
         best, found = NEVER, free[0]
-        for after, n in sorted(((s.places[0].start - least) % self.period, n) for n, s in enumerate(free)):
+        for after, n in sorted(((s.places[0].start - least) % self.ii, n) for n, s in enumerate(free)):
             if least + after >= best:
                 break
             at = self._turn(number, free[n].places)
             if at < best:
                 best, found = at, free[n]
         if best == NEVER:
-            raise TooShort(self.period + 1)
+            raise InfeasibleII(self.ii + 1)
         free.remove(found)
         plane, bank, places = found
         moved = [_moved(place, best - places[0].start) for place in places]
         self._give(number, plane, [(p, s.load) for p, s in zip(moved, self.p.chains[number], strict=True)], bank)
 
     def _turn(self, number: int, places: list[Place]) -> int:
-        """When the first step begins if a chain takes a seat; ``NEVER`` where writes of others are in the way."""
+        """When the first step begins if a chain takes a slot; ``NEVER`` where writes of others are in the way."""
         first, at = places[0].start, 0
         for index, (step, place) in enumerate(zip(self.p.chains[number], places, strict=True)):
             at = max(at, self.earliest[step.load] - _load(place) + first)
             at = self._ready(number, index, at + place.start - first) - place.start + first
-        return self._apart(number, at + (first - at) % self.period, [place.start - first for place in places])
+        return self._apart(number, at + (first - at) % self.ii, [place.start - first for place in places])
 
     def _apart(self, number: int, at: int, ahead: list[int]) -> int:
         """The first turn from a cycle on at which no write of the chain is in the way of another; ``NEVER`` if it is far."""
@@ -178,9 +180,9 @@ class Seated(Insertion):
             for use, behind in mated
         ]
         for _ in range(TURNS):
-            if all(self._mates(use, at + offset) == at + offset for use, offset in writes):
+            if all(self._clear_of_writes(use, at + offset) == at + offset for use, offset in writes):
                 return at
-            at += self.period
+            at += self.ii
         return NEVER
 
 
@@ -189,6 +191,6 @@ def _moved(place: Place, cycles: int) -> Place:
 
 
 def _load(place: Place) -> int:
-    """When the weights of a seat are loaded, which they always are."""
+    """When the weights of a slot are loaded, which they always are."""
     assert place.load is not None
     return place.load

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from compiler import targets
 from compiler.costs.contraction import roles
 from compiler.passes.legalise import legalise
+from compiler.tiling import padded_layout, toeplitz
 from compiler.tiling import place as pl
-from compiler.tiling import spread, toeplitz
 from compiler.tiling.layout import Layout
 from compiler.tiling.lower import lower
 from compiler.tiling.space import Space
@@ -43,11 +43,11 @@ def test_no_more_fetches_than_before_and_every_element_where_its_strides_say(dat
         return
     node, groups, place = held(graph, sizes)
     count = tuple(int(np.prod([node.loops[i] for i in g])) for g in groups[1:])
-    found = spread.spread(node, 1, place, groups, count, LPU.line_bytes)
-    lines = [spread.fetches(node, 1, p, groups, count, LPU.line_bytes) for p in (found, place)]
+    found = padded_layout.place_of_filter(node, 1, place, groups, count, LPU.line_bytes)
+    lines = [padded_layout.fetches(node, 1, p, groups, count, LPU.line_bytes) for p in (found, place)]
     assert lines[0] <= lines[1]
     tiler = Tiler(graph, LPU, Layout(), Space(LPU))
-    home = spread.stored(place.buffer, found, tiler)
+    home = padded_layout.stored(place.buffer, found, tiler)
     array = graph.constants[place.buffer]
     if home != place:
         stored = tiler.space.buffers[home.buffer].data
@@ -59,8 +59,8 @@ def test_no_more_fetches_than_before_and_every_element_where_its_strides_say(dat
 def test_columns_of_a_wide_band_are_one_run():
     node, groups, place = held(depthwise(2, 1, (120, 160), (3, 3), (1, 1), (F16, F16)), (4, 40))
     lines = [
-        spread.fetches(node, 1, p, groups, (6 * 42, 160), LPU.line_bytes)
-        for p in (place, spread.spread(node, 1, place, groups, (6 * 42, 160), LPU.line_bytes))
+        padded_layout.fetches(node, 1, p, groups, (6 * 42, 160), LPU.line_bytes)
+        for p in (place, padded_layout.place_of_filter(node, 1, place, groups, (6 * 42, 160), LPU.line_bytes))
     ]
     assert lines == [
         960,

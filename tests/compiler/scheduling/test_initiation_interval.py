@@ -12,10 +12,10 @@ from compiler.driver import quiet
 from compiler.errors import ModelError
 from compiler.isa.binary import Binary
 from compiler.passes import optimise, shape_for_units
-from compiler.scheduling import modulo
+from compiler.scheduling import initiation_interval
 from compiler.scheduling.build import build, builds
-from compiler.scheduling.insertion import Insertion
-from compiler.scheduling.modulo import OBJECTIVES
+from compiler.scheduling.initiation_interval import OBJECTIVES
+from compiler.scheduling.modulo_scheduler import ModuloScheduler
 from compiler.simulator import simulate
 from tests.compiler.checks import binary_of, check_program
 from tests.compiler.graphs import feeds_for, graphs
@@ -50,8 +50,8 @@ def test_a_long_chain_turns_through_its_arenas(target):
 def test_periods_that_begin_alike_place_what_each_places_alone(target, objective, monkeypatch):
     digits = shape_for_units(optimise(load(SMALL.read_bytes())))
     placed = []
-    place = Insertion._place
-    monkeypatch.setattr(Insertion, "_place", lambda self, job: placed.append(job) or place(self, job))
+    place = ModuloScheduler._place
+    monkeypatch.setattr(ModuloScheduler, "_place", lambda self, job: placed.append(job) or place(self, job))
 
     def made():
         placed.clear()
@@ -59,7 +59,9 @@ def test_periods_that_begin_alike_place_what_each_places_alone(target, objective
         return [(p.start, [t.unit for t in p.tiles], p.interval, p.map) for p in plans], len(placed)
 
     shared, fewer = made()
-    monkeypatch.setattr(modulo, "Insertion", lambda *given: Insertion(*given[:-1]))  # nothing is common
+    monkeypatch.setattr(
+        initiation_interval, "Insertion", lambda *given: ModuloScheduler(*given[:-1])
+    )  # nothing is common
     alone, all_ = made()
     assert shared == alone
     assert fewer < all_

@@ -9,10 +9,10 @@ from onnx import TensorProto, helper, numpy_helper
 import compiler
 from compiler.ir.access import Access
 from compiler.isa.instruction import Op
-from compiler.tiling import walks
-from compiler.tiling.flat import flat
+from compiler.tiling import loop_nests
+from compiler.tiling.loop_collapsing import collapsed
 from compiler.tiling.place import Place, ordered_strides
-from compiler.tiling.stationary import Chooser
+from compiler.tiling.stationary import DataflowSelector
 from tests.compiler.checks import check_program
 from tests.compiler.tiling.test_narrow import feeds
 from tests.compiler.tiling.test_parted import F16, KINDS, only, pointwise
@@ -35,25 +35,25 @@ def placed(graph, order, pitch=None):
 @pytest.mark.parametrize(("order", "pitch"), [((0, 1, 2), None), ((0, 1, 2), (2, 320)), ((1, 2, 0), None)])
 def test_pixels_that_lie_one_behind_the_other_are_one_loop(order, pitch):
     node, places = placed(pointwise(200, 32, (28, 28), (F16, F16)), order, pitch)
-    walk = flat(node, [1, 2], places)
+    walk = collapsed(node, [1, 2], places)
     assert walk is not None
     assert (walk.node.loops, walk.node.parallel) == ((200, 784, 32), 2)
     assert walk.places[0].shape == (32, 784)
     assert walk.out == Access.identity(2, 3)
-    first, rest = walks.rested(walk, 0, (64, 320))
+    first, rest = loop_nests.packed_remainder(walk, 0, (64, 320))
     assert (first.node.points, rest.node.points) == (200 * 640, 200 * 144)
 
 
 def test_rows_with_gaps_between_them_stay_apart():
     node, places = placed(pointwise(200, 32, (28, 28), (F16, F16)), (0, 1, 2), (1, 320))
-    assert flat(node, [1, 2], places) is None
-    assert flat(node, [1], places) is None  # a single loop is flat as it is
+    assert collapsed(node, [1, 2], places) is None
+    assert collapsed(node, [1], places) is None  # a single loop is flat as it is
 
 
 def image_stays(patch):
     """The image in the planes, whatever that costs."""
-    real = Chooser._sides
-    patch.setattr(Chooser, "_sides", lambda self, node: [s for s in real(self, node) if s.stationary == 0])
+    real = DataflowSelector._sides
+    patch.setattr(DataflowSelector, "_sides", lambda self, node: [s for s in real(self, node) if s.stationary == 0])
 
 
 @settings(max_examples=some(8), deadline=None)
@@ -63,10 +63,10 @@ def image_stays(patch):
 def test_columns_cut_within_a_row_are_exact(filters, channels, size, kinds):
     graph = pointwise(filters, channels, size, kinds)
     with pytest.MonkeyPatch.context() as patch:
-        only(patch, "rested")
+        only(patch, "packed_remainder")
         image_stays(patch)
-        real = walks.rested
-        patch.setattr(walks, "rested", lambda walk, *rest: real(walk, *rest) if walk.places else [])
+        real = loop_nests.packed_remainder
+        patch.setattr(loop_nests, "packed_remainder", lambda walk, *rest: real(walk, *rest) if walk.places else [])
         check_program(graph, "lpu", [feeds(graph, 1)])
 
 

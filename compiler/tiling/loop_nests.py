@@ -1,4 +1,9 @@
-"""How a contraction's loops are walked: as they stand, or with one batch loop cut so that several products share a pass."""
+"""Loop transformations of a contraction or a map: which loops, in which order, and which of them are cut.
+
+A plane wants full passes: products of a batch, rows, or columns left over are packed as blocks on the diagonal of one pass. A map
+is walked in the order that its readers wait for (loop interchange and strip mining: M. Wolfe, "High Performance Compilers for
+Parallel Computing", 1996).
+"""
 
 from __future__ import annotations
 
@@ -19,11 +24,14 @@ GAIN = 2  # columns left over that move instead take so many times fewer rows, o
 
 
 @dataclass(frozen=True)
-class Walk:
-    """``out``: which element of the result a point of the loops makes. ``block``: the loop whose points are diagonal blocks
-    of one pass; -1 for none. ``stationary``: the factor that stays in the planes; -1: as the layout says. ``band``: cells
-    that a guard of that factor excludes are off. ``apart``: a loop over columns of which every point is a product of its own.
-    ``places``: of the operands, then of the result, where they are not those of the layout (see ``flat``)."""
+class LoopNest:
+    """A node with loops as they are to be walked.
+
+    ``out``: which element of the result a point of the loops makes. ``block``: the loop whose points are diagonal blocks of one
+    pass; -1 for none. ``stationary``: the factor that stays in the planes; -1: as the layout says. ``band``: cells that a guard
+    of that factor excludes are off. ``apart``: a loop over columns of which every point is a product of its own. ``places``: of
+    the operands, then of the result, where they are not those of the layout (see ``loop_collapsing``).
+    """
 
     node: Compute
     out: Access
@@ -34,14 +42,14 @@ class Walk:
     places: tuple[Place, ...] = ()
 
 
-def plain(node: Compute) -> Walk:
+def plain(node: Compute) -> LoopNest:
     """The loops as they stand."""
-    return Walk(node, Access.identity(node.parallel, len(node.loops)))
+    return LoopNest(node, Access.identity(node.parallel, len(node.loops)))
 
 
-def blocked(walk: Walk, stationary: int, tile: tuple[int, int]) -> list[Walk]:
-    """Walks that together are the contraction, products of its largest batch loop sharing passes; none if they do not fit."""
-    node = walk.node
+def packed_batch(nest: LoopNest, stationary: int, tile: tuple[int, int]) -> list[LoopNest]:
+    """Loop nests that together are the contraction, products of its largest batch loop sharing passes; none if none fit."""
+    node = nest.node
     r = roles(node, stationary)
     loop = max(r.batch, key=lambda i: node.loops[i], default=-1)
     if loop < 0 or _counts(node, loop):
@@ -50,20 +58,20 @@ def blocked(walk: Walk, stationary: int, tile: tuple[int, int]) -> list[Walk]:
     for i in r.inner:
         depth *= node.loops[i]
     for i in r.columns:
-        columns *= 1 if i == walk.apart else node.loops[i]
+        columns *= 1 if i == nest.apart else node.loops[i]
     size = products_per_pass(node.loops[loop], depth, columns, tile)
     if size < 2:
         return []
     whole = node.loops[loop] // size * size
-    walks = [_block(walk, loop, 0, whole, size)]
+    nests = [_block(nest, loop, 0, whole, size)]
     rest = node.loops[loop] - whole
     if rest:
-        walks.append(_block(walk, loop, whole, rest, rest))
-    return walks
+        nests.append(_block(nest, loop, whole, rest, rest))
+    return nests
 
 
-def parted(node: Compute, stationary: int, machine: Machine) -> list[Walk]:
-    """Walks in which a part of the columns is a product of its own, so that more products of a batch share a pass: where all
+def packed_columns(node: Compute, stationary: int, machine: Machine) -> list[LoopNest]:
+    """Loop nests in which a part of the columns is a product of its own, so that more products of a batch share a pass: where all
     columns of one product leave much of a plane empty. The part with the fewest cycles; none where no part fits twice."""
     r = roles(node, stationary)
     loop = max(r.columns, key=lambda i: node.loops[i], default=-1)
@@ -82,13 +90,13 @@ def parted(node: Compute, stationary: int, machine: Machine) -> list[Walk]:
     if not found:
         return []
     size = -min(found)[1]
-    return blocked(replace(split(plain(node), loop, size), stationary=stationary, apart=loop), stationary, tile)
+    return packed_batch(replace(split(plain(node), loop, size), stationary=stationary, apart=loop), stationary, tile)
 
 
-def rested(walk: Walk, stationary: int, tile: tuple[int, int]) -> list[Walk]:
+def packed_remainder(nest: LoopNest, stationary: int, tile: tuple[int, int]) -> list[LoopNest]:
     """The columns that fill planes, and those left over with neighbouring rows as blocks of one pass; none where nothing is
     left over, or too much for two rows to share a pass."""
-    node = walk.node
+    node = nest.node
     r = roles(node, stationary)
     batch, _, columns, depth = product_shape(node, stationary)
     loop = max(r.columns, key=lambda i: node.loops[i], default=-1)
@@ -102,7 +110,7 @@ def rested(walk: Walk, stationary: int, tile: tuple[int, int]) -> list[Walk]:
     if along < 0 or sizes[along] < 2 or _counts(node, along):
         return []
     first, rest = (
-        replace(_cut(walk, loop, start, count, count), stationary=stationary)
+        replace(_cut(nest, loop, start, count, count), stationary=stationary)
         for start, count in ((0, whole), (whole, extent - whole))
     )
     at = along + (along > loop)
@@ -114,10 +122,10 @@ def _divisors(node: Compute, loops: list[int], most: int) -> dict[int, int]:
     return {i: max((d for d in range(1, most + 1) if node.loops[i] % d == 0), default=1) for i in loops}
 
 
-def turned(walk: Walk, stationary: int, machine: Machine) -> list[Walk]:
+def swapped_remainder(nest: LoopNest, stationary: int, machine: Machine) -> list[LoopNest]:
     """The columns that fill planes, and those left over as rows that move past the other factor; none where nothing is left
     over or that takes no fewer rows."""
-    node = walk.node
+    node = nest.node
     r = roles(node, stationary)
     width, across = (plane_tile(node, side, machine)[1] for side in (stationary, 1 - stationary))
     batch, rows, columns, _ = product_shape(node, stationary)
@@ -130,13 +138,13 @@ def turned(walk: Walk, stationary: int, machine: Machine) -> list[Walk]:
     if whole in (0, extent) or GAIN * (extent - whole) * each * -(-rows // across) >= rows:
         return []
     return [
-        replace(_cut(walk, loop, start, count, count), stationary=side)
+        replace(_cut(nest, loop, start, count, count), stationary=side)
         for start, count, side in ((0, whole, stationary), (whole, extent - whole, 1 - stationary))
     ]
 
 
-def rowed(node: Compute, stationary: int, tile: tuple[int, int]) -> list[Walk]:
-    """Walks in which neighbouring rows are blocks of one pass by the same weights; the widest first, none if they do not
+def packed_rows(node: Compute, stationary: int, tile: tuple[int, int]) -> list[LoopNest]:
+    """Loop nests in which neighbouring rows are blocks of one pass by the same weights; the widest first, none if they do not
     fit or are themselves one of a batch."""
     r = roles(node, stationary)
     batch, _, columns, depth = product_shape(node, stationary)
@@ -145,18 +153,18 @@ def rowed(node: Compute, stationary: int, tile: tuple[int, int]) -> list[Walk]:
         return []
     sizes = _divisors(node, r.rows, most)
     found = sorted((i for i in r.rows if sizes[i] > 1), key=lambda i: (-sizes[i], -i))
-    walk = replace(plain(node), stationary=stationary)
-    return [replace(split(walk, i, sizes[i]), block=i + 1) for i in found]
+    nest = replace(plain(node), stationary=stationary)
+    return [replace(split(nest, i, sizes[i]), block=i + 1) for i in found]
 
 
-def _block(walk: Walk, loop: int, start: int, count: int, size: int) -> Walk:
+def _block(nest: LoopNest, loop: int, start: int, count: int, size: int) -> LoopNest:
     """Points of a batch loop, ``size`` of them as blocks of one pass."""
-    return replace(_cut(walk, loop, start, count, size), block=loop + 1 if size > 1 else -1)
+    return replace(_cut(nest, loop, start, count, size), block=loop + 1 if size > 1 else -1)
 
 
-def split(walk: Walk, loop: int, size: int) -> Walk:
+def split(nest: LoopNest, loop: int, size: int) -> LoopNest:
     """A loop as two: over groups of ``size``, which divides it, and within them."""
-    return _cut(walk, loop, 0, walk.node.loops[loop], size)
+    return _cut(nest, loop, 0, nest.node.loops[loop], size)
 
 
 def _counts(node: Compute, loop: int | None = None) -> bool:
@@ -164,7 +172,9 @@ def _counts(node: Compute, loop: int | None = None) -> bool:
     return node.post is not None and node.post.counts(loop)
 
 
-def streamed(node: Compute, order: list[int], inner: frozenset[int], pieces: int) -> tuple[Walk, list[int]]:
+def interchanged_for_readers(
+    node: Compute, order: list[int], inner: frozenset[int], pieces: int
+) -> tuple[LoopNest, list[int]]:
     """A map's loops in storage ``order``, or with a loop in front that its readers walk along.
 
     ``inner``: dimensions of the result that readers need whole. Where one of them is outermost in memory, the first other
@@ -172,10 +182,10 @@ def streamed(node: Compute, order: list[int], inner: frozenset[int], pieces: int
     """
     wide = [i for i in order if node.loops[i] > 1]
     along = next((i for i in wide if i not in inner), -1)
-    return stretched(node, order, along, pieces)
+    return interchanged(node, order, along, pieces)
 
 
-def stretched(node: Compute, order: list[int], along: int, pieces: int) -> tuple[Walk, list[int]]:
+def interchanged(node: Compute, order: list[int], along: int, pieces: int) -> tuple[LoopNest, list[int]]:
     """A map's loops with ``along`` in front, in at most so many stretches; as they stand where that is impossible, or
     where ``along`` (-1: none) is outermost anyway."""
     wide = [i for i in order if node.loops[i] > 1]
@@ -183,15 +193,15 @@ def stretched(node: Compute, order: list[int], along: int, pieces: int) -> tuple
         return plain(node), order
     extent = node.loops[along]
     size = next(d for d in range(1, extent + 1) if extent % d == 0 and extent // d <= pieces)
-    walk = split(plain(node), along, size)
+    nest = split(plain(node), along, size)
     moved = [i + (i > along) for i in order]
     at = moved.index(along)
-    return walk, [along, *moved[:at], along + 1, *moved[at + 1 :]]
+    return nest, [along, *moved[:at], along + 1, *moved[at + 1 :]]
 
 
-def _cut(walk: Walk, loop: int, start: int, count: int, size: int) -> Walk:
+def _cut(nest: LoopNest, loop: int, start: int, count: int, size: int) -> LoopNest:
     """Points ``start`` ... ``start + count`` of a loop, as a loop over groups and a loop of ``size`` inside."""
-    node = walk.node
+    node = nest.node
     assert not _counts(node, loop), "no coordinate is left of a loop that is cut"
 
     def access(a: Access) -> Access:
@@ -208,4 +218,4 @@ def _cut(walk: Walk, loop: int, start: int, count: int, size: int) -> Walk:
     loops = (*node.loops[:loop], count // size, size, *node.loops[loop + 1 :])
     operands = tuple(replace(o, access=access(o.access)) for o in node.operands)
     new = replace(node, loops=loops, parallel=node.parallel + 1, operands=operands, post=expr(node.post))
-    return replace(walk, node=new, out=access(walk.out), apart=walk.apart + (walk.apart > loop))
+    return replace(nest, node=new, out=access(nest.out), apart=nest.apart + (nest.apart > loop))

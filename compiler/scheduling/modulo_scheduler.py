@@ -1,9 +1,9 @@
-"""Start cycles by insertion: every job, one after the other, goes to the earliest place that is legal for it.
+"""Modulo scheduling: every job, one after the other, goes to the earliest place that is legal for it in every inference.
 
-A job is a tile, or a chain of tiles that a plane works through. What is taken is kept in reservation tables of one period,
-so the schedule may be repeated at that period: no unit, weight slot, accumulator row or buffer of two inferences meets.
-Buffers may live for ``copies`` periods, as many as there are arenas that inferences take in turn; states for one.
-The rules are those that the simulator enforces.
+A job is a tile, or a chain of tiles that a plane works through. What is taken is kept in modulo reservation tables, so the
+schedule may be repeated at the II: no unit, weight slot, accumulator row or buffer of two inferences meets. Without an II
+(``ONCE``) it is list scheduling. Buffers may live for ``copies`` IIs, as many as there are arenas that inferences take in
+turn; states for one. The rules are those that the simulator enforces. Source: B. R. Rau, "Iterative modulo scheduling", 1996.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from compiler.scheduling.planes import Place, Plane, banks
-from compiler.scheduling.reservation import ONCE, Track
+from compiler.scheduling.reservation import ONCE, ReservationTable
 
 if TYPE_CHECKING:
     from compiler.isa.machine import Machine
@@ -23,11 +23,11 @@ NEVER = 1 << 60
 MARKS = 16  # times that a pass keeps what it has in common with others
 
 
-class TooShort(Exception):
-    """No schedule of this order repeats at the period; ``needed``: a period that might do."""
+class InfeasibleII(Exception):
+    """No schedule of this order repeats at the II; ``needed``: an II that might do."""
 
     def __init__(self, needed: int) -> None:
-        super().__init__(f"needs a period of {needed}")
+        super().__init__(f"needs an II of {needed}")
         self.needed = needed
 
 
@@ -60,9 +60,9 @@ class Placement:
 
 @dataclass
 class Common:
-    """What passes over the same jobs with the same releases and no patience have in common at all periods of ``safe`` cycles or
+    """What passes over the same jobs with the same releases and no patience have in common at all IIs of ``safe`` cycles or
     more: as long as everything ends by then, nothing is in the way of another inference, and the first ``done`` jobs
-    are where they are at any of them. Every pass begins there, and leaves the next one more. ``spent``: no other period is
+    are where they are at any of them. Every pass begins there, and leaves the next one more. ``spent``: no other II is
     worth a pass."""
 
     safe: int = 0
@@ -70,36 +70,36 @@ class Common:
     done: int = 0
     out: Placement | None = None
     earliest: list[int] = field(default_factory=list)
-    tracks: dict[str, list[Track]] = field(default_factory=dict)
+    tracks: dict[str, list[ReservationTable]] = field(default_factory=dict)
     planes: list[Plane] = field(default_factory=list)
     horizon: list[int] = field(default_factory=list)
 
 
-class Insertion:
-    """One pass over all jobs in their order, for one period; no tile before its ``release``, none that ends behind the
-    ``limit``. ``patience``: cycles that a job may wait for a place that leaves no gap. ``common``: of
-    passes at other periods."""
+class ModuloScheduler:
+    """One pass over all jobs in their order, for one II; no tile before its ``release``, none that ends behind the
+    ``limit``. ``slack``: cycles that a job may wait for a place that leaves no gap. ``common``: of
+    passes at other IIs."""
 
     def __init__(
         self,
         problem: Problem,
         machine: Machine,
         jobs: Sequence[int],
-        period: int = ONCE,
+        ii: int = ONCE,
         release: Sequence[int] = (),
         copies: int = 1,
         limit: int = NEVER,
-        patience: int = 0,
+        slack: int = 0,
         common: Common | None = None,
     ) -> None:
-        self.p, self.jobs, self.limit, self.patience, self.common = problem, jobs, limit, patience, common
-        self.period, self.repeats = period, period != ONCE
-        self.span = [period * copies if moves else period for moves in problem.moves]
+        self.p, self.jobs, self.limit, self.slack, self.common = problem, jobs, limit, slack, common
+        self.ii, self.repeats = ii, ii != ONCE
+        self.span = [ii * copies if moves else ii for moves in problem.moves]
         self.tracks = {
-            name: [Track(self.period) for _ in range(machine.unit(name).instances)] for name in problem.classes
+            name: [ReservationTable(self.ii) for _ in range(machine.unit(name).instances)] for name in problem.classes
         }
         count, self.bank = banks(machine.matrix.accumulator_rows, problem.rows)
-        self.planes = [Plane(machine.matrix.slots, count, self.period) for _ in range(machine.matrix.instances)]
+        self.planes = [Plane(machine.matrix.slots, count, self.ii) for _ in range(machine.matrix.instances)]
         n = len(problem.beats)
         self.out = Placement([-1] * n, [0] * n, {}, {}, {}, [NEVER] * problem.buffers, [0] * problem.buffers, 0)
         self.earliest = [max(0, cycle) for cycle in release] or [0] * n
@@ -108,7 +108,7 @@ class Insertion:
         self.strained = False  # whether a chain found no place for all of it at the first try
 
     def run(self) -> Placement:
-        """Place everything; ``TooShort`` when the period does not allow it."""
+        """Place everything; ``InfeasibleII`` when the II does not allow it."""
         done = self._begin(self.common) if self.common else 0
         for job in self.jobs[done:]:
             self._place(job)
@@ -140,16 +140,16 @@ class Insertion:
     def _resume(self, common: Common, out: Placement) -> None:
         last = max((s + t for s, t in zip(out.start, self.p.tail, strict=True) if s >= 0), default=0)
         if last > self.limit:
-            raise TooShort(last)
+            raise InfeasibleII(last)
         self.out, self.earliest, self.horizon = out.copy(), common.earliest.copy(), common.horizon.copy()
-        self.tracks = {name: [t.again(self.period) for t in tracks] for name, tracks in common.tracks.items()}
-        self.planes = [plane.again(self.period) for plane in common.planes]
+        self.tracks = {name: [t.again(self.ii) for t in tracks] for name, tracks in common.tracks.items()}
+        self.planes = [plane.again(self.ii) for plane in common.planes]
 
     def _keep(self, common: Common, done: int) -> None:
         common.done, common.out = done, self.out.copy()
         common.earliest, common.horizon = self.earliest.copy(), self.horizon.copy()
-        common.tracks = {name: [t.again(self.period) for t in tracks] for name, tracks in self.tracks.items()}
-        common.planes = [plane.again(self.period) for plane in self.planes]
+        common.tracks = {name: [t.again(self.ii) for t in tracks] for name, tracks in self.tracks.items()}
+        common.planes = [plane.again(self.ii) for plane in self.planes]
 
     def _end(self, job: int) -> int:
         """When the last of a placed job ends."""
@@ -188,26 +188,26 @@ class Insertion:
             if found < best:
                 best, where = found, number
         if best == NEVER:
-            raise TooShort(self.period + beats)
+            raise InfeasibleII(self.ii + beats)
         self.tracks[p.unit[n]][where].take(best, beats)
         self._settle(n, best, where)
 
-    def _clear(self, track: Track, n: int, at: int, beats: int) -> int:
+    def _clear(self, track: ReservationTable, n: int, at: int, beats: int) -> int:
         while True:
-            found = track.beside(at, beats, self.patience) if self.patience else track.find(at, beats)
+            found = track.best_fit(at, beats, self.slack) if self.slack else track.find(at, beats)
             if found is None:
                 return NEVER
-            at = self._mates(n, found) if n in self.p.mates else found
+            at = self._clear_of_writes(n, found) if n in self.p.output_dependences else found
             if at == found:
                 return found
 
-    def _mates(self, n: int, at: int) -> int:
+    def _clear_of_writes(self, n: int, at: int) -> int:
         """The first cycle from ``at`` on at which no write to a line that the tile also writes is in its way."""
         p, start = self.p, self.out.start
         moved = True
         while moved:
             moved = False
-            for mate, behind, ahead in p.mates.get(n, ()):
+            for mate, behind, ahead in p.output_dependences.get(n, ()):
                 s = start[mate]
                 if s >= 0 and s - ahead < at < s + behind:
                     at, moved = s + behind, True
@@ -225,15 +225,15 @@ class Insertion:
         p, out = self.p, self.out
         out.start[n], out.instance[n] = start, instance
         if start + p.tail[n] > self.limit:
-            raise TooShort(start + p.tail[n])
+            raise InfeasibleII(start + p.tail[n])
         if self.repeats and (p.ends[n] or p.begins[n]):
-            self._lives(n, start)
+            self._live_ranges(n, start)
         earliest = self.earliest
         for user, lag in self.after[n]:
             if start + lag > earliest[user]:
                 earliest[user] = start + lag
 
-    def _lives(self, n: int, start: int) -> None:
+    def _live_ranges(self, n: int, start: int) -> None:
         """The lives of the buffers that a tile begins and ends."""
         p, first, last = self.p, self.out.first, self.out.last
         for b in p.begins[n]:
@@ -244,17 +244,17 @@ class Insertion:
             if until > last[b]:
                 last[b] = until
             if last[b] - first[b] > self.span[b]:
-                raise TooShort(last[b] - first[b])
+                raise InfeasibleII(last[b] - first[b])
 
     # -- a chain --------------------------------------------------------------------------------------------------------
 
     def _chain(self, number: int) -> None:
         """All steps on the plane that can begin the first one earliest, or else on another that has room for all of them."""
         at = self._ready(number, 0, 0)
-        plane, place = (self._snug(number, at) if self.patience else None) or self._plane(number, at)
+        plane, place = (self._best_fit(number, at) if self.slack else None) or self._plane(number, at)
         found = self._steps(number, plane, at, place)
         self.strained = found is None
-        if found is None and self.period != ONCE:
+        if found is None and self.ii != ONCE:
             others = (other for other in range(len(self.planes)) if other != plane)
             plane, found = next(
                 ((o, f) for o in others if (f := self._steps(number, o, at)) is not None), (plane, None)
@@ -264,7 +264,7 @@ class Insertion:
             at = max(at, self.horizon[plane])
             found = self._steps(number, plane, at)
         if found is None:
-            raise TooShort(self.period + self.p.beats[self.p.chains[number][0].uses[0]])
+            raise InfeasibleII(self.ii + self.p.beats[self.p.chains[number][0].uses[0]])
         places, bank = found
         self._give(number, plane, places, bank)
 
@@ -294,23 +294,23 @@ class Insertion:
             moved = 0
             for use, offset in mated:
                 cycle = place.start + offset
-                moved = max(moved, self._mates(use, cycle) - cycle)
+                moved = max(moved, self._clear_of_writes(use, cycle) - cycle)
             if not moved:
                 return place
             at, least = place.start + moved, None
 
-    def _snug(self, number: int, at: int) -> tuple[int, Place] | None:
+    def _best_fit(self, number: int, at: int) -> tuple[int, Place] | None:
         """The plane and the place of the first step that leave what is free in the fewest pieces, of those the earliest."""
         block, mated = self.p.blocks[number][0], self.mated[number][0]
         loadable = self.earliest[self.p.chains[number][0].load]
-        until = max(at, loadable + block.lead) + self.patience
+        until = max(at, loadable + block.lead) + self.slack
         best, found = (3, 0), None
         for n, plane in enumerate(self.planes):
-            better = plane.snug(block, at, loadable, until, best)
+            better = plane.best_fit(block, at, loadable, until, best)
             if better is None:
                 continue
             start = better[1].start
-            if all(self._mates(use, start + offset) == start + offset for use, offset in mated):
+            if all(self._clear_of_writes(use, start + offset) == start + offset for use, offset in mated):
                 best, found = better[0], (n, better[1])
         return found
 
@@ -330,7 +330,7 @@ class Insertion:
             if place is not None and (place.start, plane) < (until, where):
                 best, where, until = place, plane, place.start
         if best is None:
-            raise TooShort(self.period + self.p.blocks[number][0].beats)
+            raise InfeasibleII(self.ii + self.p.blocks[number][0].beats)
         return where, best
 
     def _steps(

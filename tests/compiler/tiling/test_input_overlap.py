@@ -16,7 +16,7 @@ from compiler.ir.terms import arg
 from compiler.ir.types import DType, TensorType
 from compiler.passes import optimise, shape_for_units
 from compiler.passes.legalise import legalise
-from compiler.tiling import contraction, forms, layout, walks
+from compiler.tiling import contraction, gemm, layout, loop_nests
 from compiler.tiling.lower import lower
 
 LPU = targets.load("lpu")
@@ -50,8 +50,12 @@ def graph():
 def filters_stay(graph, target):
     """By contraction, in the graph's order, whether its constant is what the planes hold."""
     legal = legalise(graph, target)
-    sides = layout.assign(legal, target).sides
-    return [n.operands[sides[n.output].stationary].value in legal.constants for n in legal.nodes if n.output in sides]
+    dataflows = layout.assign(legal, target).dataflows
+    return [
+        n.operands[dataflows[n.output].stationary].value in legal.constants
+        for n in legal.nodes
+        if n.output in dataflows
+    ]
 
 
 def test_filters_stay_where_the_image_comes_in_slowly(graph):
@@ -73,7 +77,7 @@ def test_each_stretch_of_rows_follows_its_own_by_weights_that_stay():
     y = b.compute((32, 27, 27, 128), factors, product, parallel=3, reducer="sum", post=narrow)
     legal = legalise(b.finish({"y": y}, {}, {}), LPU)
     tiler = lower(legal, LPU)[0]
-    f = forms.form(replace(walks.plain(legal.nodes[0]), stationary=1), tiler)
+    f = gemm.gemm(replace(loop_nests.plain(legal.nodes[0]), stationary=1), tiler)
     assert {cut.run for cut in contraction._cuts(f, tiler, 32, 32)} == {1, 4}
 
 

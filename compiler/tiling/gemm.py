@@ -1,4 +1,4 @@
-"""Contractions as the planes see them: a batch of products of moving rows by stationary columns, with all streams made."""
+"""A contraction as a batched matrix product (GEMM) with all its streams: moving rows by stationary columns."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from compiler.isa.geometry import touches
 from compiler.isa.instruction import Instruction, Op
 from compiler.isa.stream import Loop, Stream
 from compiler.passes.legalise import args_of
+from compiler.tiling import padded_layout
 from compiler.tiling import place as pl
-from compiler.tiling import spread
+from compiler.tiling.loop_nests import LoopNest
 from compiler.tiling.readers import loop_strides
 from compiler.tiling.stationary import steps
 from compiler.tiling.tiler import Groups, Tiler, pieces, program
-from compiler.tiling.walks import Walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Form:
+class Gemm:
     """A contraction with all streams made: what is left to choose is how to cut it. ``n`` counts the columns of one block,
     ``k`` the rows of all."""
 
@@ -55,26 +55,26 @@ class Form:
     home: pl.Place  # of the result
 
 
-def form(walk: Walk, tiler: Tiler, moving: pl.Place | None = None) -> Form:
+def gemm(nest: LoopNest, tiler: Tiler, moving: pl.Place | None = None) -> Gemm:
     """Streams of a contraction; ``moving``: another place of the moving operand's value."""
-    node = walk.node
-    places = walk.places or tuple(tiler.place(v) for v in (*(o.value for o in node.operands), node.output))
-    strides = _strides(walk, places[-1])
-    r, run = _arranged(walk, strides, places, tiler)
-    across = [walk.block, *r.columns] if walk.block >= 0 else r.columns
+    node = nest.node
+    places = nest.places or tuple(tiler.place(v) for v in (*(o.value for o in node.operands), node.output))
+    strides = _strides(nest, places[-1])
+    r, run = _arranged(nest, strides, places, tiler)
+    across = [nest.block, *r.columns] if nest.block >= 0 else r.columns
     outer: Groups = (tuple(r.batch), tuple(r.rows), tuple(across))
     a = _moving(node, r, tiler, moving or places[1 - r.stationary])
     extra_args = extras(node, tiler)
     extra = [tiler.read(node.operands[i], node.loops, outer, places[i]) for i in extra_args]
-    out = tiler.space.stream(pl.stream(places[-1], walk.out, node.loops, outer))
+    out = tiler.space.stream(pl.stream(places[-1], nest.out, node.loops, outer))
     post = _epilogue(node, extra_args, (*r.batch, *r.rows, *across), tiler)
     batch, m, n, k = (prod(node.loops[i] for i in g) for g in (r.batch, r.rows, r.columns, r.inner))
     line, tile = tiler.target.line_bytes, plane_tile(node, r.stationary, tiler.target)
     row_step, column_step = (steps(strides, node.loops, g, line) for g in (r.rows, r.columns))
     fixed = places[r.stationary]
-    if walk.band:
-        fixed = spread.spread(node, r.stationary, fixed, _held(r), (min(tile[0], k), n), line)
-    return Form(
+    if nest.band:
+        fixed = padded_layout.place_of_filter(node, r.stationary, fixed, _held(r), (min(tile[0], k), n), line)
+    return Gemm(
         node,
         r,
         batch,
@@ -89,36 +89,36 @@ def form(walk: Walk, tiler: Tiler, moving: pl.Place | None = None) -> Form:
         column_step,
         factor_types(node)[1 - r.stationary].value,
         tile,
-        node.loops[walk.block] if walk.block >= 0 else 0,
+        node.loops[nest.block] if nest.block >= 0 else 0,
         run,
-        walk.band,
-        _same_weights(walk, r.stationary),
+        nest.band,
+        _same_weights(nest, r.stationary),
         fixed,
         places[-1],
     )
 
 
-def _arranged(walk: Walk, strides: list[int], places: Sequence[pl.Place], tiler: Tiler) -> tuple[Roles, int]:
+def _arranged(nest: LoopNest, strides: list[int], places: Sequence[pl.Place], tiler: Tiler) -> tuple[Roles, int]:
     """The loops in the order in which they are walked, the largest stride of the result first; rows of a run of one block."""
-    node = walk.node
-    r = roles(node, walk.stationary if walk.stationary >= 0 else tiler.layout.sides[node.output].stationary)
-    if walk.apart in r.columns:
-        r.columns.remove(walk.apart)
-        r.batch.append(walk.apart)
+    node = nest.node
+    r = roles(node, nest.stationary if nest.stationary >= 0 else tiler.layout.dataflows[node.output].stationary)
+    if nest.apart in r.columns:
+        r.columns.remove(nest.apart)
+        r.batch.append(nest.apart)
     batch, rows, columns = (
-        sorted((i for i in g if i != walk.block), key=lambda i: (-strides[i], i)) for g in (r.batch, r.rows, r.columns)
+        sorted((i for i in g if i != nest.block), key=lambda i: (-strides[i], i)) for g in (r.batch, r.rows, r.columns)
     )
     inner, run = r.inner, 0
-    if walk.block >= 0:
-        inner, run = _with_block(node, r, walk.block, places[1 - r.stationary], tiler)
+    if nest.block >= 0:
+        inner, run = _with_block(node, r, nest.block, places[1 - r.stationary], tiler)
     return Roles(r.stationary, batch, rows, columns, inner), run
 
 
-def _same_weights(walk: Walk, stationary: int) -> int:
+def _same_weights(nest: LoopNest, stationary: int) -> int:
     """The loop of the blocks, where they all hold the same weights; -1: they do not."""
-    if walk.block < 0 or walk.node.operands[stationary].access.moved_by(walk.block):
+    if nest.block < 0 or nest.node.operands[stationary].access.dims(nest.block):
         return -1
-    return walk.block
+    return nest.block
 
 
 def _epilogue(node: Compute, extra: list[int], loops: Sequence[int], tiler: Tiler) -> int:
@@ -135,9 +135,9 @@ def extras(node: Compute, tiler: Tiler) -> list[int]:
     return sorted(args_of(node.post), key=lambda i: (-types[node.operands[i].value].bytes, i))
 
 
-def _strides(walk: Walk, home: pl.Place) -> list[int]:
+def _strides(nest: LoopNest, home: pl.Place) -> list[int]:
     """Bytes between neighbours of the result along every loop."""
-    return [abs(step) for step in home.along(walk.out, len(walk.node.loops))]
+    return [abs(step) for step in home.along(nest.out, len(nest.node.loops))]
 
 
 def _with_block(node: Compute, r: Roles, block: int, home: pl.Place, tiler: Tiler) -> tuple[list[int], int]:
@@ -196,7 +196,7 @@ def unrolled(node: Compute, operand: int, order: list[int], shape: tuple[int, ..
     return np.ndarray(counts, array.dtype, buffer=array.reshape(-1).data, offset=s.offset, strides=strides)
 
 
-def weights(f: Form, columns: int, tiler: Tiler) -> list[tuple[int, int]]:
+def weights(f: Gemm, columns: int, tiler: Tiler) -> list[tuple[int, int]]:
     """For every column tile: its stream and the column that is the stream's first."""
     node, r = f.node, f.roles
     operand = node.operands[r.stationary]
@@ -205,14 +205,15 @@ def weights(f: Form, columns: int, tiler: Tiler) -> list[tuple[int, int]]:
         return [(_stationary(f, tiler), 0)] * len(tiles)
     groups = tuple(tuple((i, node.loops[i]) for i in group) for group in (r.batch, r.inner, r.columns))
     key = (operand, groups, f.shared, columns)  # however many rows move past them: strips read the same weights
-    name = tiler.store(key, operand.value, lambda: _pack(f, tiler, tiles))
     dtype = tiler.graph.types[operand.value].dtype
+    stored = prod(node.loops[i] for i in (*r.batch, *r.inner, *r.columns) if i != f.shared) * dtype.size
+    name = tiler.store(key, operand.value, lambda: _pack(f, tiler, tiles), stored)
     return [(tiler.space.stream(_packed(f, name, dtype, at, count)), at) for at, count in tiles]
 
 
-def column_tiles(f: Form, columns: int, tiler: Tiler) -> list[pl.Range]:
-    """The columns in weight tiles; of an image that follows another one the first tile is shorter (see ``leads``)."""
-    lead = tiler.layout.leads.get(f.node.output, 0) % columns
+def column_tiles(f: Gemm, columns: int, tiler: Tiler) -> list[pl.Range]:
+    """The columns in weight tiles; of an image that follows another one the first tile is shorter (see ``halos``)."""
+    lead = tiler.layout.halos.get(f.node.output, 0) % columns
     if not lead or f.blocks or columns >= f.n or tiler.is_constant(f.node.operands[f.roles.stationary].value):
         return pieces(f.n, columns)
     place = f.home
@@ -226,7 +227,7 @@ def column_tiles(f: Form, columns: int, tiler: Tiler) -> list[pl.Range]:
     return [(0, first), *((first + at, count) for at, count in pieces(f.n - first, columns))]
 
 
-def _packed(f: Form, name: str, dtype: DType, at: int, count: int) -> pl.Stream:
+def _packed(f: Gemm, name: str, dtype: DType, at: int, count: int) -> pl.Stream:
     """The stream of a packed column tile; blocks that hold the same weights read them again."""
     if f.shared < 0:
         shape: tuple[int, ...] = (f.batch, f.k, count)
@@ -244,11 +245,11 @@ def _packs(operand: Operand, tiler: Tiler) -> bool:
     return tiler.is_constant(operand.value) and operand.fill is None
 
 
-def _stationary(f: Form, tiler: Tiler) -> int:
+def _stationary(f: Gemm, tiler: Tiler) -> int:
     """The stream of a stationary operand where it lies."""
     r = f.roles
     operand = f.node.operands[r.stationary]
-    fixed = spread.stored(operand.value, f.fixed, tiler) if f.band else f.fixed
+    fixed = padded_layout.stored(operand.value, f.fixed, tiler) if f.band else f.fixed
     return tiler.read(operand, f.node.loops, _held(r), fixed)
 
 
@@ -257,12 +258,12 @@ def _held(r: Roles) -> Groups:
     return tuple(r.batch), tuple(r.inner), tuple(r.columns)
 
 
-def load_beats(f: Form, depth: int, columns: int, tiler: Tiler) -> int:
+def load_beats(f: Gemm, depth: int, columns: int, tiler: Tiler) -> int:
     """Beats of a LOADW of that many rows and columns."""
     operand = f.node.operands[f.roles.stationary]
     unit, size = tiler.target.weights, depth * columns * tiler.graph.types[operand.value].dtype.size
     if f.band:  # nothing is stored before a form is chosen
-        lines = spread.fetches(
+        lines = padded_layout.fetches(
             f.node, f.roles.stationary, f.fixed, _held(f.roles), (depth, columns), tiler.target.line_bytes
         )
         return max(-(-size // unit.bytes_per_cycle), -(-lines // unit.ports["a"]))
@@ -272,7 +273,7 @@ def load_beats(f: Form, depth: int, columns: int, tiler: Tiler) -> int:
     return max(-(-size // unit.bytes_per_cycle), -(-size // (tiler.target.line_bytes * unit.ports["a"])))
 
 
-def _pack(f: Form, tiler: Tiler, tiles: list[pl.Range]) -> np.ndarray:
+def _pack(f: Gemm, tiler: Tiler, tiles: list[pl.Range]) -> np.ndarray:
     """The stationary constant as [column tile][batch][k][column], one after another."""
     r = f.roles
     order = [*r.batch, *(i for i in r.inner if i != f.shared), *r.columns]

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from compiler import targets
 from compiler.driver import quiet
-from compiler.passes.epilogue_offload import pressed
+from compiler.passes.epilogue_offload import planes_are_busiest
 from compiler.scheduling.build import build, builds
 from compiler.scheduling.planes import Block, Plane
-from compiler.scheduling.seats import Spent, _circle, seats
+from compiler.scheduling.reserved_slots import Spent, _circle, reserved_slots
 from tests.compiler.checks import check_program
 from tests.compiler.passes.test_epilogue_offload import products
 from tests.compiler.scheduling.test_reservation import masked
@@ -42,18 +42,18 @@ def test_no_order_round_the_period_waits_less(chains):
 
 @settings(max_examples=some(100))
 @given(CHAINS, st.integers(1, 3), st.integers(1, 3), st.integers(20, 120))
-def test_nothing_is_taken_twice(chains, planes, slots, period):
+def test_nothing_is_taken_twice(chains, planes, slots, ii):
     made, wanted = blocks(chains), [1 + n % 2 for n in range(len(chains))]
-    tables = [Plane(slots, 4, period) for _ in range(planes)]
-    found = seats(made, wanted, tables)
+    tables = [Plane(slots, 4, ii) for _ in range(planes)]
+    found = reserved_slots(made, wanted, tables)
     if found is None:
         return
     taken = set()
 
     def take(what, start, end):
         for cycle in range(start, end):
-            assert (what, cycle % period) not in taken
-            taken.add((what, cycle % period))
+            assert (what, cycle % ii) not in taken
+            taken.add((what, cycle % ii))
 
     for chain, count, seat in zip(made, wanted, found, strict=True):
         end = 0
@@ -73,7 +73,7 @@ def test_all_find_seats_in_a_period_as_long_as_all_their_cycles(chains, planes):
     made = blocks(chains)
     cycles = sum(beats + load for chain in chains for beats, load in chain)
     tables = [Plane(2, 1, cycles + 2 * LATENCY + 20) for _ in range(planes)]
-    assert seats(made, [1] * len(made), tables) is not None
+    assert reserved_slots(made, [1] * len(made), tables) is not None
 
 
 @settings(max_examples=some(6), deadline=None)
@@ -87,22 +87,22 @@ def test_seats_that_let_values_live_too_long_are_tried_once(monkeypatch):
     tried = []
 
     def spent(self):
-        tried.append(self.period)
-        raise Spent(self.period + 1)
+        tried.append(self.ii)
+        raise Spent(self.ii + 1)
 
-    monkeypatch.setattr("compiler.scheduling.seats.Seated.run", spent)
+    monkeypatch.setattr("compiler.scheduling.reserved_slots.SlotScheduler.run", spent)
     build(masked(3), targets.load("lpu"), quiet, objective="interval")
     assert len(tried) == 1
 
 
 def test_a_program_for_the_interval_is_the_same_alone_and_with_others():
     graph, target = products(160, 160, 24), targets.load("lpu")
-    assert pressed(graph, target)
+    assert planes_are_busiest(graph, target)
     (alone,) = builds(graph, target, quiet, objectives=("interval",))
-    _, beside, _ = builds(graph, target, quiet, objectives=("latency", "interval", "balanced"))
-    assert (alone.interval, alone.start) == (beside.interval, beside.start)
-    assert [t.instruction for t in alone.tiles] == [t.instruction for t in beside.tiles]
+    _, best_fit, _ = builds(graph, target, quiet, objectives=("latency", "interval", "balanced"))
+    assert (alone.interval, alone.start) == (best_fit.interval, best_fit.start)
+    assert [t.instruction for t in alone.tiles] == [t.instruction for t in best_fit.tiles]
 
 
 def test_planes_that_wait_for_the_links_are_not_pressed():
-    assert not pressed(products(1600, 24, 1), targets.load("lpu"))
+    assert not planes_are_busiest(products(1600, 24, 1), targets.load("lpu"))
