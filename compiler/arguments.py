@@ -20,8 +20,8 @@ def dims_of(given: Any) -> dict[str, int | Sequence[int]]:
     found: dict[str, int | Sequence[int]] = {}
     for name, size in _named(given, "dims", form).items():
         several = isinstance(size, Iterable) and not isinstance(size, str | bytes)
-        wrong = f"The dimension {name!r} needs a whole number of at least 1, not {repr(size)[:80]}; {form}."
-        found[name] = [_whole(one, wrong, 1) for one in size] if several else _whole(size, wrong, 1)
+        wrong = f"The dimension {name!r} needs a whole number of at least 1, or 0 for no rows, not {repr(size)[:80]}; {form}."
+        found[name] = [_whole(one, wrong, 0) for one in size] if several else _whole(size, wrong, 0)
     return found
 
 
@@ -65,6 +65,19 @@ def states_of(given: Any) -> list[Pair]:
                 f"The state {repr(pair)[:80]} is no pair of names; {form} (with its first value as a third part)."
             )
     return found
+
+
+def context_of(context: Any, caches: Any) -> dict[str, Any]:
+    """Rows of caches and the pairs that are some, as ``frontend.load`` takes them; nothing where there is no context."""
+    pairs = [(pair[0], pair[1]) for pair in states_of(caches)]
+    if context is None:
+        if pairs:
+            raise ModelError("Caches are named without a context; add context=256, the rows that they have at most.")
+        return {}
+    return {
+        "context": _whole(context, "The context is a whole number of at least 2; write context=256.", 2),
+        "caches": pairs,
+    }
 
 
 def _named(given: Any, argument: str, form: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, overload
 
-from compiler.arguments import bounds_of, constants_of, dims_of, states_of
+from compiler.arguments import bounds_of, constants_of, context_of, dims_of, states_of
 from compiler.bundle import Buckets, combinations
 from compiler.driver import quiet
 from compiler.program import Program
@@ -27,6 +27,8 @@ def load(
     *,
     states: Sequence[Pair] = ...,
     bounds: Mapping[str, int] | None = ...,
+    context: int | None = ...,
+    caches: Sequence[tuple[str, str]] = ...,
     on_stage: Callable[[str], None] = ...,
 ) -> Graph: ...
 @overload
@@ -37,6 +39,8 @@ def load(
     *,
     states: Sequence[Pair] = ...,
     bounds: Mapping[str, int] | None = ...,
+    context: int | None = ...,
+    caches: Sequence[tuple[str, str]] = ...,
     on_stage: Callable[[str], None] = ...,
 ) -> Graph | Buckets: ...
 
@@ -48,6 +52,8 @@ def load(
     *,
     states: Sequence[Pair] = (),
     bounds: Mapping[str, int] | None = None,
+    context: int | None = None,
+    caches: Sequence[tuple[str, str]] = (),
     on_stage: Callable[[str], None] = quiet,
 ) -> Graph | Buckets:
     """The graph of a model with its dimensions bound: ONNX (path, bytes, parsed proto) or the text form (path, string).
@@ -55,7 +61,9 @@ def load(
     ``dims``: symbolic dimension -> size, or a list of buckets: then every combination is loaded and ``compile`` makes a
     bundle. ``constants``: inputs whose value the compiler must know. ``states``: (input, output) pairs, or with the first
     value (input, output, array), that stay on the processor from one inference to the next. ``bounds``: loop name -> the most
-    trips that it makes, where its end depends on the data. The text form (docs/compiler/text.md) has all this written in it and
+    trips that it makes, where its end depends on the data. ``context``: rows of caches that the model continues by
+    concatenation; they become variables with a length, all that are found or only the (input, output) pairs in ``caches``.
+    The text form (docs/compiler/text.md) has all this written in it and
     takes none. ``ModelError`` lists every problem at once.
     """
     from compiler import frontend
@@ -63,23 +71,24 @@ def load(
     from compiler.ir import written
 
     given, constants, bounds, states = dims_of(dims), constants_of(constants), bounds_of(bounds), states_of(states)
+    rows = context_of(context, caches)
     on_stage("read")
     if isinstance(model, str | PathLike) and not str(model):
         raise ModelError("no model is named; give the path of an ONNX file")
     text = written.text_of(model)
     on_stage("shapes")
     if text is not None:
-        if given or constants or states or bounds:
+        if given or constants or states or bounds or rows:
             raise ModelError("the text form leaves nothing open; write dimensions, constants and states into it")
         on_stage("lower")
         return written.load(*text)
     if all(isinstance(v, int) for v in given.values()):
         on_stage("lower")
         fixed = {k: v for k, v in given.items() if isinstance(v, int)}
-        return frontend.load(model, fixed, constants, states=states, bounds=bounds)
+        return frontend.load(model, fixed, constants, states=states, bounds=bounds, **rows)
     bindings = combinations(given)
     on_stage("lower")
-    graphs = tuple(frontend.load(model, b, constants, states=states, bounds=bounds) for b in bindings)
+    graphs = tuple(frontend.load(model, b, constants, states=states, bounds=bounds, **rows) for b in bindings)
     return Buckets(tuple(bindings), graphs)
 
 

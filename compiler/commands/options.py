@@ -63,8 +63,12 @@ def add_course(command: argparse.ArgumentParser) -> None:
         ("--state", "INPUT=OUTPUT", "an input that stays and becomes the output"),
         ("--bound", "LOOP=TRIPS", "most trips of a loop that the data ends"),
         ("--constant", "INPUT=VALUE", "an input with one value, such as sr=16000, [1,2] or an .npy file"),
+        ("--cache", "INPUT=OUTPUT", "with --context, a cache and the output that continues it (default: all)"),
     ):
         command.add_argument(option, action="append", default=[], metavar=form, help=f"{text}; may be repeated")
+    command.add_argument(
+        "--context", type=at_least(2), metavar="ROWS", help="rows that caches which grow by concatenation have at most"
+    )
     add_progress(command)
 
 
@@ -78,7 +82,7 @@ def add_progress(command: argparse.ArgumentParser) -> None:
 def typed(options: argparse.Namespace) -> list[str]:
     """Those of the options above that the command line names."""
     single = [name for name in ("target", "precision", "objective") if not isinstance(getattr(options, name), Default)]
-    several = [name for name in ("dim", "state", "bound", "constant") if getattr(options, name)]
+    several = [n for n in ("dim", "state", "bound", "constant", "cache", "context") if getattr(options, n)]
     return [*(f"--{name}" for name in (*single, *several)), *examples.typed(options)]
 
 
@@ -131,12 +135,12 @@ def bounds(pairs: Sequence[str]) -> dict[str, int]:
     return {name: _count(trips, f"--bound takes LOOP=TRIPS, not {name + '=' + trips!r}", 0) for name, trips in named}
 
 
-def states(pairs: Sequence[str]) -> list[tuple[str, str]]:
+def states(pairs: Sequence[str], option: str = "--state") -> list[tuple[str, str]]:
     """(input, output) pairs."""
     found = [(name, update) for name, _, update in (pair.partition("=") for pair in pairs)]
     for pair, (name, update) in zip(pairs, found, strict=True):
         if not name or not update:
-            raise WrongOption(f"--state takes INPUT=OUTPUT, not {pair!r}")
+            raise WrongOption(f"{option} takes INPUT=OUTPUT, not {pair!r}")
     return found
 
 
@@ -165,6 +169,8 @@ def loaded(model: str | PathLike[str] | bytes, options: argparse.Namespace, on_s
         constants(options.constant),
         states=states(options.state),
         bounds=bounds(options.bound),
+        context=options.context,
+        caches=states(options.cache, "--cache"),
         on_stage=on_stage,
     )
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from onnx import ModelProto, ValueInfoProto
 
 from compiler.errors import Hint, ModelError
+from compiler.frontend.caches import Names, with_context
 from compiler.frontend.expansion import Expansion
 from compiler.frontend.limits import DEFAULT, Limits
 from compiler.frontend.lower import Lowering, too_many
@@ -51,15 +53,44 @@ def load(
     *,
     states: Sequence[Pair] = (),
     bounds: Mapping[str, int] | None = None,
+    context: int | None = None,
+    caches: Sequence[Names] = (),
 ) -> Graph:
     """The graph of an ONNX model given as path, bytes or parsed proto.
 
     ``dims`` binds symbolic dimensions by name, ``constants`` binds graph inputs that must be known at compile time.
     ``states``: pairs of an input and the output that becomes its next value (and perhaps its first value): they stay on the
-    processor. ``bounds``: the most trips of loops, by name, whose end depends on the data. Raises ``ModelError`` whose
+    processor. ``bounds``: the most trips of loops, by name, whose end depends on the data. ``context``: how many rows caches
+    have that a run continues by concatenation, all that are found or the pairs in ``caches``. Raises ``ModelError`` whose
     ``problems`` lists everything that is wrong, each with the operation and what to change.
     """
     proto, digest = read_model(model, limits)
+    given, known = dict(dims or {}), dict(constants or {})
+    if context is None:
+        return _lowered(proto, digest, folder_of(model), given, known, limits, states, bounds or {})
+    return with_context(
+        _inputs(proto),
+        _dims,
+        given,
+        context,
+        caches,
+        lambda sizes, more: _lowered(
+            proto, digest, folder_of(model), sizes, {**known, **more}, limits, states, bounds or {}
+        ),
+    )
+
+
+def _lowered(
+    proto: ModelProto,
+    digest: str,
+    folder: Path | None,
+    dims: Mapping[str, int],
+    constants: Mapping[str, Array],
+    limits: Limits,
+    states: Sequence[Pair],
+    bounds: Mapping[str, int],
+) -> Graph:
+    """The graph for one choice of dimensions."""
     if len(proto.graph.node) > limits.model_nodes:
         raise ModelError(f"The model has {len(proto.graph.node)} operations; the limit is {limits.model_nodes}.")
     builder = Builder(
@@ -73,9 +104,9 @@ def load(
         raise too_many(limits)
     lowering.problems += lowering.unsupported(proto.graph)
     lowering.problems += pair_problems(states, [v.name for v in _inputs(proto)], [v.name for v in proto.graph.output])
-    lowering.bounds, lowering.folder = dict(bounds or {}), folder_of(model)
+    lowering.bounds, lowering.folder = dict(bounds), folder
     scope: dict[str, str | None] = {}
-    _bind_inputs(proto, dims or {}, constants or {}, lowering, scope)
+    _bind_inputs(proto, dims, constants, lowering, scope)
     _stop(lowering)
     lowering.graph(proto.graph, scope)
     outputs = _outputs(proto, lowering, scope)
@@ -84,7 +115,7 @@ def load(
         for name in lowering.bounds
         if name not in lowering.loops
     ]
-    lowering.problems += _choosers(proto, lowering.problems, constants or {})
+    lowering.problems += _choosers(proto, lowering.problems, constants)
     _stop(lowering)
     builder.source = ()
     for value, name in ((v, n) for n, v in scope.items() if v is not None):
@@ -94,7 +125,7 @@ def load(
         "opset": ", ".join(f"{d or 'ai.onnx'} {v}" for d, v in sorted(versions.items())),
         "producer": f"{proto.producer_name} {proto.producer_version}".strip()[:200],
         "sha256": digest,
-        "dims": ", ".join(f"{k}={v}" for k, v in sorted((dims or {}).items())),
+        "dims": ", ".join(f"{k}={v}" for k, v in sorted(dims.items())),
     }
     return verify(with_states(builder.finish(outputs, lowering.names, metadata), states))
 
@@ -165,9 +196,9 @@ def _bind_inputs(
         if name not in known:
             listed = f"it has {', '.join(map(repr, known))}" if known else "all of its dimensions are fixed"
             problems.append(ModelError(f"The model has no open dimension {name!r}; {listed}."))
-        elif not isinstance(size, int) or isinstance(size, bool) or not 0 < size < 1 << 31:
+        elif not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 1 << 31:
             problems.append(
-                ModelError(f"The dimension {name!r} needs a whole number from 1 to {(1 << 31) - 1}, not {size!r}.")
+                ModelError(f"The dimension {name!r} needs a whole number from 0 to {(1 << 31) - 1}, not {size!r}.")
             )
     names = [v.name for v in _inputs(proto)]
     for name in constants:

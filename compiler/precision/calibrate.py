@@ -14,8 +14,9 @@ import numpy as np
 
 from compiler.errors import ModelError
 from compiler.ir.graph import Compute, Graph, Node
-from compiler.ir.interpreter import InterpreterFault, evaluate_node, run
+from compiler.ir.interpreter import InterpreterFault, evaluate_node
 from compiler.ir.types import DType
+from compiler.precision import caches
 from compiler.precision.artefact import Calibration
 from compiler.precision.contraction import row_dims
 from compiler.precision.encoding import stored_array
@@ -67,7 +68,9 @@ def observe(graph: Graph, feeds: Sequence[Mapping[str, Any]] | None = None) -> t
         for name in graph.inputs:
             watch.range(name, feed[name])
         outputs.append(_run(graph, feed, state, watch))
-    found = Calibration(watch.ranges, watch.loss, feeds is None, len(ranging), len(measuring))
+    found = Calibration(
+        caches.with_variables(graph, watch.ranges), watch.loss, feeds is None, len(ranging), len(measuring)
+    )
     known = Measure(ranging, outputs, {})
     if not measuring:
         return found, known, known
@@ -77,7 +80,7 @@ def observe(graph: Graph, feeds: Sequence[Mapping[str, Any]] | None = None) -> t
 
 def _run(graph: Graph, feed: Feeds, state: Feeds, watch: _Watch | None = None) -> Feeds:
     try:
-        return run(graph, feed, state, watch)
+        return caches.step(graph, feed, state, watch)
     except InterpreterFault as fault:
         raise ModelError(f"a calibration feed cannot be run: {fault}") from fault
 

@@ -54,7 +54,7 @@ def convert(graph: Graph, precision: str, calibration: Calibration) -> Converted
     else:
         plan = integer_plan(graph, choose(graph, calibration), calibration.ranges)
     made = Conversion(graph, plan).run()
-    metadata = {**made.metadata, "wire": wire(graph, plan)}
+    metadata = {**made.metadata, "wire": wire(graph, plan), **kept(graph, plan)}
     for step in (dead_code, fold_views, merge_equal, again, of_rows, ends):
         made = step(made)
     counts = Counter(plan.modes.get(n.output, FLOAT) for n in graph.nodes if is_float_contraction(n))
@@ -116,3 +116,10 @@ def wire(graph: Graph, plan: Plan) -> str:
         elif storage is not None:
             found[name] = {"host": "f32"}
     return json.dumps(found, sort_keys=True)
+
+
+def kept(graph: Graph, plan: Plan) -> dict[str, str]:
+    """How variables are kept as codes, as metadata: JSON text by the variable's name; nothing where none is."""
+    found = {s.input: plan.storage.get(s.input) for s in graph.states}
+    codes = {name: {"scale": e.scale, "zero": e.zero} for name, e in found.items() if isinstance(e, Encoding)}
+    return {"kept": json.dumps(codes, sort_keys=True)} if codes else {}

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from compiler.ir.graph import Graph
-from compiler.ir.interpreter import run
 from compiler.numerics.codes import encode
 from compiler.numerics.functions import log
 from compiler.numerics.reduce import reduce
+from compiler.precision.caches import step, stored_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,8 +37,8 @@ def host_feeds(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
 def measure(graph: Graph, asked: Measure) -> dict[str, dict[str, Any]]:
     """By output: maximum error (``ENDLESS`` where a number became none), the same relative to the largest element, signal to
     noise in dB over all feeds, and (where an output is rows of classes) how many rows of all name another class first."""
-    state = dict(asked.state)
-    results = [run(graph, host_feeds(graph, feed), state) for feed in asked.feeds]
+    state = stored_state(graph, asked.state)
+    results = [step(graph, host_feeds(graph, feed), state) for feed in asked.feeds]
     return {name: errors([o[name] for o in asked.outputs], [r[name] for r in results]) for name in graph.outputs}
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Operand, Reshape, View, operands_of, reads_of
 from compiler.ir.types import DType
+from compiler.precision.caches import cache_writes
 from compiler.precision.encoding import Encoding, Storage
 
 STATIC, ROW, HALF, FLOAT = "static", "row", "half", "float"
@@ -24,12 +25,14 @@ Range = tuple[float, float]
 @dataclass(frozen=True)
 class Plan:
     """``storage``: by value (none: as it is). ``modes``: by a contraction's output, one of the words above. ``copies``:
-    encodings of values that stay floats but are multiplied as codes too. ``half``: what ``HALF`` contractions multiply."""
+    encodings of values that stay floats but are multiplied as codes too. ``half``: what ``HALF`` contractions multiply.
+    ``tables``: large constants that are gathered are codes."""
 
     storage: Mapping[str, Storage] = field(default_factory=dict)
     modes: Mapping[str, str] = field(default_factory=dict)
     copies: Mapping[str, Encoding] = field(default_factory=dict)
     half: DType = DType.F16
+    tables: bool = False
 
 
 @dataclass
@@ -85,9 +88,10 @@ def moved(node: Node) -> tuple[str, ...]:
 
 def components(graph: Graph, modes: Mapping[str, str]) -> dict[str, Component]:
     """The component of every float32 value that is not a constant."""
-    by_value = _joined(graph)
-    _fix((*graph.kept, *(s.input for s in graph.states)), by_value)
-    for node in graph.nodes:
+    by_value, grown = _joined(graph), cache_writes(graph)
+    states = {v for s in graph.states if s.update not in grown for v in (s.input, s.update)}
+    _fix((*graph.outputs, *states), by_value)
+    for node in filter(lambda n: n.output not in grown, graph.nodes):
         _read(node, graph, modes, by_value)
     return by_value
 
@@ -102,10 +106,11 @@ def _joined(graph: Graph) -> dict[str, Component]:
             value = roots[value]
         return value
 
+    grown = cache_writes(graph)
     for node in graph.nodes:
-        for value in moved(node):
-            if value in roots and node.output in roots:
-                roots[root(value)] = root(node.output)
+        passed = reads_of(node) if node.output in grown else moved(node)  # places are whole numbers: they have no root
+        for value in roots.keys() & {*passed} if node.output in roots else ():
+            roots[root(value)] = root(node.output)
     found: dict[str, Component] = {}
     for value in roots:
         found.setdefault(root(value), Component()).members.append(value)
@@ -192,7 +197,7 @@ def integer_plan(graph: Graph, modes: Mapping[str, str], ranges: Mapping[str, Ra
         storage.update(dict.fromkeys(component.members, kind) if kind is not None else {})
         if kind is None and STATIC in component.readers:
             copies.update(dict.fromkeys(component.members, group_encoding(component, ranges)))
-    return Plan(storage, modes, copies)
+    return Plan(storage, modes, copies, tables=True)
 
 
 def _integer_storage(component: Component, ranges: Mapping[str, Range], graph: Graph) -> Storage:

@@ -14,6 +14,7 @@ from compiler.passes.rewriter import Rewriter
 from compiler.precision.encoding import Encoding, Storage, reading, stored_array, stored_dtype, stored_fill, storing
 from compiler.precision.plan import FLOAT, Plan, is_largest
 from compiler.precision.reciprocals import without_divisions
+from compiler.precision.tables import gathered, is_table
 
 Array = np.ndarray[Any, Any]
 
@@ -34,7 +35,11 @@ class Conversion(Rewriter):
         """The whole graph; a graph input in a storage is given so by the host (``compiler.precision.wire``)."""
         for node in self.graph.nodes:
             self.node(node)
-        return replace(self.graph, nodes=tuple(self.nodes), types=self.types, constants=self.constants)
+        states = tuple(
+            replace(s, initial=stored_array(s.initial, self.storage(s.input))) if self.storage(s.input) else s
+            for s in self.graph.states
+        )
+        return replace(self.graph, nodes=tuple(self.nodes), types=self.types, constants=self.constants, states=states)
 
     # -- values ---------------------------------------------------------------------------------------------------------
 
@@ -79,7 +84,7 @@ class Conversion(Rewriter):
             else:
                 self.nodes.append(compute(node, self) if mode == FLOAT else contraction(node, mode, self))
         else:
-            self.nodes.append(self._moved(node))
+            self.nodes.append(replace(self._moved(node), guard=node.guard))
 
     def _largest(self, node: Compute) -> Compute:
         storage = self.storage(node.output)
@@ -99,6 +104,8 @@ class Conversion(Rewriter):
         if isinstance(node, Merge):
             return replace(node, parts=tuple((g, self.kept_as(v, storage, node.source)) for g, v in node.parts))
         if isinstance(node, Gather):
+            if self.plan.tables and storage is None and is_table(node, self.graph):
+                return gathered(node, self)
             data = replace(node.data, value=self.kept_as(node.data.value, storage, node.source))
             return replace(node, data=data)
         return node

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,6 +31,7 @@ class Session:
         self._binary = Binary.from_bytes(data)
         self._processor = loaded(self._binary, target_of(self._binary, target))
         self._clock = 0
+        self._context = _context(self._binary)
         if isinstance(state, bytes):
             self._restore(state)
         elif state:
@@ -38,8 +40,18 @@ class Session:
     def run(self, feed: Mapping[str, Any]) -> tuple[Outputs, Counters]:
         """One inference: outputs by name and its counters."""
         arrays = feed_arrays(self._binary, feed, None)
+        if self._context is not None:
+            self._require_room(*self._context)
         outputs, counters, self._clock = execute(self._processor, [arrays], self._clock)
         return outputs[0], counters[0]
+
+    def _require_room(self, slot: StateSlot, rows: int, tokens: int) -> None:
+        held = int(self._bytes(slot).view(np.int64)[0])
+        if held + tokens > rows:
+            raise ModelError(
+                f"The caches hold {held} of at most {rows} tokens, and a run adds {tokens}. Begin a new session, or compile "
+                "the model with a longer context."
+            )
 
     @property
     def state(self) -> dict[str, Array]:
@@ -83,3 +95,12 @@ class Session:
 
     def _bytes(self, slot: StateSlot) -> Array:
         return self._processor.memory.data[slot.base : slot.base + len(slot.initial)]
+
+
+def _context(binary: Binary) -> tuple[StateSlot, int, int] | None:
+    """Where the length of the caches is kept, how many rows they have, and how many a run adds; None without caches."""
+    if not any(slot.dtype == "i64" and slot.shape == (1,) for slot in binary.states):
+        return None
+    facts = json.loads(binary.notes or "{}").get("metadata", {})
+    slots = [slot for slot in binary.states if slot.name == facts.get("length")]
+    return (slots[0], int(facts["context"]), int(facts["tokens"])) if slots else None

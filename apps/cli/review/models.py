@@ -105,7 +105,8 @@ def _of_one(
 
 
 def _compiled(path: Path, entry: Model, dims: dict[str, int]) -> compiler.Program:
-    graph = compiler.load(path, dims, entry.constants, states=list(entry.states.items()), bounds=entry.bounds)
+    states = list(entry.states.items())
+    graph = compiler.load(path, dims, entry.constants, states=states, bounds=entry.bounds, context=entry.context)
     feeds = examples.feeds(graph, entry.examples) if entry.precision != "float32" else None
     return compiler.compile(graph, entry.target, entry.precision, feeds, objective=entry.objective)
 

@@ -33,6 +33,7 @@ class Model:
     constants: Mapping[str, Any] = field(default_factory=dict)
     bounds: Mapping[str, int] = field(default_factory=dict)
     states: Mapping[str, str] = field(default_factory=dict)
+    context: int | None = None
     examples: tuple[str, ...] = ()
     budget: str | None = None
     book: str | None = None
@@ -128,6 +129,7 @@ READERS: Final[dict[str, Reader]] = {
     "constants": lambda table, key: _plain(_inner(table, key).values),
     "bounds": lambda table, key: table.counts(key),
     "states": _states,
+    "context": lambda table, key: table.whole(key),
     "examples": lambda table, key: tuple(str((table.path.parent / name).resolve()) for name in table.texts(key)),
     "budget": _file,
     "book": _file,

@@ -27,7 +27,7 @@ ODD = st.recursive(
     ("given", "says"),
     [
         ({"dims": "batch"}, r"dims is a mapping, not str; write dims=\{"),
-        ({"dims": {"batch": 2.0}}, "'batch' needs a whole number of at least 1, not 2.0"),
+        ({"dims": {"batch": 2.0}}, "'batch' needs a whole number of at least 1, or 0 for no rows, not 2.0"),
         ({"dims": {"batch": [1, "a"]}}, "'batch' needs a whole number"),
         ({"dims": {"batch": True}}, "not True"),
         ({"dims": {3: 1}}, "names 3, which is no text"),
