@@ -35,6 +35,7 @@ from compiler.ir.types import DType, TensorType
 
 Array = np.ndarray[Any, Any]
 FOLD_POINTS = 1 << 24  # points that folding may evaluate for one node
+FOLD_PRODUCTS = 1 << 28  # likewise of a contraction, which is evaluated many times as fast
 FOLD_BYTES = 1 << 26  # and bytes that it may store
 FOLD_FREE = 1 << 14  # points that always fold: shape arithmetic
 FOLD_TOTAL = (
@@ -148,7 +149,8 @@ class Builder:
 
     def _folds(self, node: Node, kind: TensorType, work: int) -> bool:
         """Whether the node is evaluated at once: all that it reads is known, and there is work left to do so."""
-        known = all(v in self.constants for v in reads_of(node)) and work <= FOLD_POINTS and kind.bytes <= FOLD_BYTES
+        most = FOLD_PRODUCTS if isinstance(node, Compute) and node.is_contraction else FOLD_POINTS
+        known = all(v in self.constants for v in reads_of(node)) and work <= most and kind.bytes <= FOLD_BYTES
         if known and work > FOLD_FREE:
             self._fold_left -= work
             return self._fold_left >= 0
