@@ -14,7 +14,7 @@ from compiler.collecting import uncollected
 from compiler.errors import ModelError
 from compiler.ir.graph import Graph
 from compiler.ir.guards import taken
-from compiler.precision import PRECISIONS, Calibration, prepare
+from compiler.precision import PRECISIONS, Calibration, offered, prepare
 from compiler.precision.feeds import fitting
 from compiler.program import Program
 from compiler.scheduling.build import Plan, Tiled, plans, tiled
@@ -67,7 +67,7 @@ def compile(
     """Compile a loaded model for a processor version.
 
     ``target``: a name, the path of a processor's file, or its description (``targets.read``). ``calibration``: feeds from
-    which float16 and int8 take their ranges, or what ``calibrate`` made of them; seeded feeds without. ``objective``: whether
+    which narrow precisions take their ranges, or what ``calibrate`` made of them; seeded feeds without. ``objective``: whether
     the "latency" of one inference or the "interval" between inferences is to be short, at the cost of the other, or both
     are ("balanced"). ``on_stage`` hears the name of every stage when it begins. ``ModelError`` names the operation that
     cannot be compiled, ``DoesNotFit`` says what is asked, what there is, and what would close the gap.
@@ -101,6 +101,11 @@ def _compile(
 ) -> Emitted:
     from compiler.passes import optimise, shape_for_units
 
+    if precision not in offered(target.matrix.tiles):
+        others = ", ".join(offered(target.matrix.tiles))
+        raise ModelError(
+            f"{target.name} has no planes for {precision}; choose one of {others}, or a processor whose [matrix.tiles] names it"
+        )
     on_stage("fuse")
     optimised = optimise(graph)
     _require_room(optimised)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from apps.figures import shape_format
+from apps.registry.feeds.check import is_float
 
 FILE_BYTES_MAX = 64 * 2**20
 ARRAY_BYTES_MAX = 512 * 2**20
@@ -104,15 +105,15 @@ def _typed(name: str, array: Array, wanted: Wanted) -> Array:
     kind = np.dtype(wanted.dtype)
     if array.dtype == kind:
         return np.ascontiguousarray(array)
-    if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and kind.kind != "f"):
+    if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and not is_float(kind)):
         raise CalibrationError(
             f"Array {name!r} of the calibration file must have the type {kind}; its type is {array.dtype}."
         )
     with np.errstate(over="ignore", invalid="ignore"):
         made = array.astype(kind)
-    if kind.kind != "f" and not np.array_equal(made, array):
+    if not is_float(kind) and not np.array_equal(made, array):
         raise CalibrationError(f"Array {name!r} of the calibration file holds values that {kind} cannot represent.")
-    if kind.kind == "f" and not np.all(np.isfinite(made)):
+    if is_float(kind) and not np.all(np.isfinite(made)):
         raise CalibrationError(
             f"Array {name!r} of the calibration file holds values that are NaN, infinite or too large for {kind}."
         )

@@ -19,6 +19,7 @@ class Precision(models.TextChoices):
 
     FLOAT32 = "float32", "float32"
     FLOAT16 = "float16", "float16"
+    BFLOAT16 = "bfloat16", "bfloat16"
     INT8 = "int8", "int8"
 
 

@@ -100,9 +100,15 @@ def _run(lease: Lease, progress: Progress, clock: Clock) -> Outcome:
 def _feeds(lease: Lease, items: np.ndarray) -> list[Feeds]:
     seed = lease.stage.job.seed
     if seed is None:
-        return feeds_of(_inputs(lease), items)
+        return feeds_of(_typed(lease, _inputs(lease)), items)
     generated = seeded_items(inputs_of(lease.stage.program), items, seed=seed)
     return feeds_of(generated, np.arange(len(items)))
+
+
+def _typed(lease: Lease, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    # Files hold small types widened; the program takes its own.
+    wanted = {one.name: np.dtype(one.dtype) for one in inputs_of(lease.stage.program)}
+    return {name: array.astype(wanted.get(name, array.dtype), copy=False) for name, array in arrays.items()}
 
 
 def _inputs(lease: Lease) -> dict[str, np.ndarray]:

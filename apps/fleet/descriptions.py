@@ -14,7 +14,7 @@ from apps.figures import shape_format
 from compiler.isa.machine import UNIT_CLASSES
 from compiler.targets import Target
 
-PRECISIONS = (("int8", "i8"), ("float16", "f16"), ("float32", "f32"))
+PRECISIONS = (("int8", "i8"), ("float16", "f16"), ("bfloat16", "bf16"), ("float32", "f32"))
 UNITS: dict[str, tuple[str, str]] = {
     "link_in": ("Link in", "Receives the inputs from the host."),
     "external": ("External memory", "Fetches weights from off-chip memory before they are used."),
@@ -58,6 +58,13 @@ WORDS = {
     "u8": "unsigned int8: rows × columns",
     "f16": "float16: rows × columns",
     "f32": "float32: rows × columns",
+    "bf16": "bfloat16: rows × columns",
+    "f8e4m3fn": "float8 E4M3FN: rows × columns",
+    "f8e4m3fnuz": "float8 E4M3FNUZ: rows × columns",
+    "f8e5m2": "float8 E5M2: rows × columns",
+    "f8e5m2fnuz": "float8 E5M2FNUZ: rows × columns",
+    "i4": "int4: rows × columns",
+    "u4": "unsigned int4: rows × columns",
 }
 KINDS = {
     "published": "published by the maker",

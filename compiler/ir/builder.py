@@ -26,6 +26,7 @@ from compiler.ir.graph import (
     Sort,
     View,
     reads_of,
+    with_operands,
 )
 from compiler.ir.interpreter import InterpreterFault, evaluate_node
 from compiler.ir.mapped import release
@@ -127,15 +128,10 @@ class Builder:
     def _emit(self, kind: TensorType, work: int, make: Callable[[str, str], Node]) -> str:
         """The node, or its value when it is known already or holds nothing."""
         self._check(kind)
+        if not kind.elements:
+            return self.constant(np.zeros(kind.shape, kind.dtype.numpy))
         node = make("", "")
-        reads = reads_of(node)
-        known = all(v in self.constants for v in reads) and work <= FOLD_POINTS and kind.bytes <= FOLD_BYTES
-        if known and work > FOLD_FREE:
-            self._fold_left -= work
-            known = self._fold_left >= 0
-        if known or not kind.elements:
-            if not kind.elements:
-                return self.constant(np.zeros(kind.shape, kind.dtype.numpy))
+        if self._folds(node, kind, work):
             try:
                 return self.constant(evaluate_node(node, self.constants, kind.shape))
             except InterpreterFault as fault:
@@ -149,6 +145,14 @@ class Builder:
             made = replace(made, guard=self.guard)
         self.nodes.append(made)
         return name
+
+    def _folds(self, node: Node, kind: TensorType, work: int) -> bool:
+        """Whether the node is evaluated at once: all that it reads is known, and there is work left to do so."""
+        known = all(v in self.constants for v in reads_of(node)) and work <= FOLD_POINTS and kind.bytes <= FOLD_BYTES
+        if known and work > FOLD_FREE:
+            self._fold_left -= work
+            return self._fold_left >= 0
+        return known
 
     # -- primitives -----------------------------------------------------------------------------------------------------
 
@@ -167,9 +171,7 @@ class Builder:
         outer = len(loops) if parallel is None else parallel
         if reducer is not None and outer == len(loops):
             loops = (*loops, 1)
-            operands = [
-                replace(o, access=Access(o.access.offset, tuple((*r, 0) for r in o.access.matrix))) for o in operands
-            ]
+            operands = [o.keep((*range(outer), None)) for o in operands]
         if reducer is not None and 0 in loops[outer:]:
             return self._empty_reduction(loops[:outer], operands, term, reducer, post)
         kind = TensorType((post or term).dtype, loops[:outer])
@@ -190,12 +192,7 @@ class Builder:
             return value
         n = len(shape)
         reduced = Operand(value, Access.identity(n))
-        outer = [
-            replace(o, access=Access(o.access.offset, tuple(r[:n] for r in o.access.matrix)))
-            if self.types[o.value].elements
-            else reduced
-            for o in operands
-        ]
+        outer = [o.keep(range(n)) if self.types[o.value].elements else reduced for o in operands]
         outer.append(reduced)
         from compiler.ir.terms import term_of
 
@@ -285,26 +282,7 @@ class Builder:
         An output whose length the data decides brings an output of its own that holds it (``name.length``).
         """
         outputs, lengths = self._with_lengths(outputs)
-        renamed: dict[str, str] = {}
-        taken = {*self.inputs, *outputs}
-        fixed: dict[str, str] = {}
-        made = {n.output for n in self.nodes}
-        for public, value in outputs.items():
-            if value in made and value not in fixed:
-                fixed[value] = public
-            elif value != public:
-                self.source = (public,)
-                copy = self._define(self.types[value])
-                self.nodes.append(
-                    View(f"{public}/copy", copy, self.source, Operand(value, Access.identity(len(self.shape(value)))))
-                )
-                fixed[copy] = public
-        for value in self.types:
-            name = fixed.get(value) or (value if value in self.inputs else names.get(value, value))
-            if value not in fixed and value not in self.inputs:
-                name = _unused(name, taken)
-            taken.add(name)
-            renamed[value] = name
+        renamed = self._renamed(self._public(outputs), {*self.inputs, *outputs}, names)
         return Graph(
             self.name,
             tuple(self.inputs),
@@ -316,6 +294,32 @@ class Builder:
             dict(metadata),
             lengths,
         )
+
+    def _public(self, outputs: Mapping[str, str]) -> dict[str, str]:
+        """Output names by the values that have them: of what is an input, a constant or another output too, a copy."""
+        fixed: dict[str, str] = {}
+        made = {n.output for n in self.nodes}
+        for public, value in outputs.items():
+            if value in made and value not in fixed:
+                fixed[value] = public
+            elif value != public:
+                self.source = (public,)
+                copy = self._define(self.types[value])
+                whole = Operand.whole(value, len(self.shape(value)))
+                self.nodes.append(View(f"{public}/copy", copy, self.source, whole))
+                fixed[copy] = public
+        return fixed
+
+    def _renamed(self, fixed: Mapping[str, str], taken: set[str], names: Mapping[str, str]) -> dict[str, str]:
+        """By value its name in the graph: an output's, an input's, the model's, or one with a number behind it."""
+        renamed: dict[str, str] = {}
+        for value in self.types:
+            if value in fixed or value in self.inputs:
+                renamed[value] = fixed.get(value, value)
+            else:
+                renamed[value] = _unused(names.get(value, value), taken)
+            taken.add(renamed[value])
+        return renamed
 
     def _with_lengths(self, outputs: Mapping[str, str]) -> tuple[dict[str, str], dict[str, tuple[int, str]]]:
         extended, lengths = dict(outputs), {}
@@ -342,25 +346,16 @@ def rename_node(node: Node, names: Mapping[str, str]) -> Node:
     def new(value: str) -> str:
         return names.get(value, value)
 
-    def moved(operand: Operand) -> Operand:
-        return replace(operand, value=new(operand.value))
-
     def guarded(guard: Guard | None) -> Guard | None:
         return guard and replace(guard, value=new(guard.value))
 
     node = replace(node, output=new(node.output), guard=guarded(node.guard))
-    if isinstance(node, Compute):
-        return replace(node, operands=tuple(moved(o) for o in node.operands))
-    if isinstance(node, View):
-        return replace(node, operand=moved(node.operand))
     if isinstance(node, Reshape | Sort):
         return replace(node, input=new(node.input))
-    if isinstance(node, Scatter):
-        indices = tuple(i and moved(i) for i in node.indices)
-        return replace(node, data=new(node.data), update=moved(node.update), indices=indices)
     if isinstance(node, Join):
         return replace(node, parts=tuple(new(p) for p in node.parts))
     if isinstance(node, Merge):
         return replace(node, parts=tuple((guarded(g), new(v)) for g, v in node.parts))
-    assert isinstance(node, Gather)
-    return replace(node, data=moved(node.data), indices=tuple(i and moved(i) for i in node.indices))
+    if isinstance(node, Scatter):
+        node = replace(node, data=new(node.data))
+    return with_operands(node, lambda operand: replace(operand, value=new(operand.value)))

@@ -21,7 +21,7 @@ from compiler.ir.expr import Expr
 from compiler.ir.types import DType, TensorType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 
 @dataclass(frozen=True)
@@ -307,6 +307,19 @@ def operands_of(node: Node) -> tuple[Operand, ...]:
     if isinstance(node, Scatter):
         return (node.update, *(i for i in node.indices if i is not None))
     return ()
+
+
+def with_operands(node: Node, change: Callable[[Operand], Operand]) -> Node:
+    """The node with every operand changed."""
+    if isinstance(node, Compute):
+        return replace(node, operands=tuple(map(change, node.operands)))
+    if isinstance(node, View):
+        return replace(node, operand=change(node.operand))
+    if isinstance(node, Gather | Scatter):
+        node = replace(node, indices=tuple(i and change(i) for i in node.indices))
+    if isinstance(node, Gather):
+        return replace(node, data=change(node.data))
+    return replace(node, update=change(node.update)) if isinstance(node, Scatter) else node
 
 
 def reads_of(node: Node) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from compiler.ir.access import Access
 from compiler.ir.graph import Graph, Guard, Merge, Node, Operand, View, reads_of
-from compiler.ir.types import DType
+from compiler.ir.types import DType, TensorType
 
 Path = tuple[Guard, ...]
 
@@ -55,18 +55,18 @@ def taken(graph: Graph) -> Graph:
 
 def problems(graph: Graph) -> Iterator[str]:
     """Conditions that are none, reads of what may not have been computed, merges of which no part need hold."""
-    guards = [g for node in graph.nodes for g in (node.guard, *_parts(node)) if g]
-    if not guards:
-        return
-    for guard in dict.fromkeys(guards):
-        kind = graph.types.get(guard.value)
-        if kind is None or kind.dtype != DType.BOOL or kind.elements != 1:
-            yield f"the guard {guard.value!r} is {kind}, not one bool"
-    paths = Paths(graph)
-    for node in graph.nodes:
-        yield from (f"{node.name!r}: {problem}" for problem in _node(node, paths))
-    kept = (*graph.outputs, *(s.update for s in graph.states))
-    yield from (f"{name!r} leaves the graph from a branch" for name in kept if paths.value(name))
+    guards = dict.fromkeys(g for node in graph.nodes for g in (node.guard, *_parts(node)) if g)
+    for guard in guards:
+        if not _is_condition(graph.types.get(guard.value)):
+            yield f"the guard {guard.value!r} is {graph.types.get(guard.value)}, not one bool"
+    if guards:
+        paths = Paths(graph)
+        yield from (f"{node.name!r}: {problem}" for node in graph.nodes for problem in _node(node, paths))
+        yield from (f"{name!r} leaves the graph from a branch" for name in sorted(filter(paths.value, graph.kept)))
+
+
+def _is_condition(kind: TensorType | None) -> bool:
+    return kind is not None and kind.dtype == DType.BOOL and kind.elements == 1
 
 
 def _parts(node: Node) -> tuple[Guard | None, ...]:

@@ -6,7 +6,7 @@ loops in row-major order, other reductions are the tree over the same order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import prod
 from typing import Any
 
@@ -56,30 +56,40 @@ def run(
 
     ``observe`` sees every node when it is done, with all values that are still known (calibration reads them).
     """
-    values: dict[str, Array] = dict(graph.constants)
-    for name in graph.inputs:
-        if name not in feeds:
-            raise InterpreterFault(f"input {name!r} is missing")
-        array = np.asarray(feeds[name])
-        kind = graph.types[name]
-        if (array.dtype, array.shape) != (kind.dtype.numpy, kind.shape):
-            raise InterpreterFault(f"input {name!r} is {array.dtype}{list(array.shape)}, not {kind}")
-        values[name] = array
+    values = {**graph.constants, **{name: _fed(name, graph, feeds) for name in graph.inputs}}
     memory = {} if state is None else state
     for variable in graph.states:
         values[variable.input] = memory.setdefault(variable.input, variable.initial)
-    last_use = {v: i for i, node in enumerate(graph.nodes) for v in reads_of(node)}
-    kept = {*graph.outputs, *(s.update for s in graph.states), *graph.constants, *graph.inputs}
+    last_use = _last_uses(graph)
     for i, node in enumerate(graph.nodes):
         if holds(node.guard, values):
             values[node.output] = evaluate_node(node, values, graph.types[node.output].shape)
         if observe is not None:
             observe(node, values)
-        for v in {*reads_of(node), node.output}:
-            if last_use.get(v, i) <= i and v not in kept:
-                values.pop(v, None)
+        _forget((v for v in (*reads_of(node), node.output) if last_use.get(v, i) <= i), values)
     memory.update({s.input: values[s.update] for s in graph.states})
     return {name: _cut(name, graph, values) for name in graph.outputs}
+
+
+def _last_uses(graph: Graph) -> dict[str, int]:
+    """By value the last node that reads it; beyond all of them for what stays known."""
+    read = {v: i for i, node in enumerate(graph.nodes) for v in reads_of(node)}
+    return read | dict.fromkeys((*graph.kept, *graph.constants, *graph.inputs), len(graph.nodes))
+
+
+def _forget(names: Iterable[str], values: dict[str, Array]) -> None:
+    for name in names:
+        values.pop(name, None)
+
+
+def _fed(name: str, graph: Graph, feeds: Values) -> Array:
+    """An input, which must be of its type."""
+    if name not in feeds:
+        raise InterpreterFault(f"input {name!r} is missing")
+    array, kind = np.asarray(feeds[name]), graph.types[name]
+    if (array.dtype, array.shape) != (kind.dtype.numpy, kind.shape):
+        raise InterpreterFault(f"input {name!r} is {array.dtype}{list(array.shape)}, not {kind}")
+    return array
 
 
 def _cut(name: str, graph: Graph, values: Values) -> Array:
@@ -97,25 +107,18 @@ def holds(guard: Guard | None, values: Values) -> bool:
 
 def evaluate_node(node: Node, values: Values, shape: tuple[int, ...]) -> Array:
     """One primitive on arrays, whatever its guard; ``shape`` is its output's."""
-    if isinstance(node, Compute):
-        return _compute(node, values, shape)
-    if isinstance(node, View):
-        return np.array(read(node.operand, values, _whole(shape), broadcast=True))
-    if isinstance(node, Reshape):
-        return np.ascontiguousarray(values[node.input]).reshape(shape)
-    if isinstance(node, Join):
-        return np.concatenate([values[p] for p in node.parts], axis=node.axis)
-    if isinstance(node, Merge):
-        held = [value for guard, value in node.parts if holds(guard, values)]
-        if not held:
-            raise InterpreterFault(f"{node.name}: no part of the merge holds")
-        return values[held[-1]]
-    if isinstance(node, Sort):
-        return np.sort(values[node.input], axis=-1)[..., : node.keep]
-    if isinstance(node, Scatter):
-        return _scatter(node, values)
-    assert isinstance(node, Gather)
-    return _gather(node, values)
+    return _EVALUATED[type(node)](node, values, shape)
+
+
+def _view(node: View, values: Values, shape: tuple[int, ...]) -> Array:
+    return np.array(read(node.operand, values, _whole(shape), broadcast=True))
+
+
+def _merge(node: Merge, values: Values, _: tuple[int, ...]) -> Array:
+    held = [value for guard, value in node.parts if holds(guard, values)]
+    if not held:
+        raise InterpreterFault(f"{node.name}: no part of the merge holds")
+    return values[held[-1]]
 
 
 def _whole(loops: tuple[int, ...]) -> Ranges:
@@ -124,32 +127,25 @@ def _whole(loops: tuple[int, ...]) -> Ranges:
 
 def read(operand: Operand, values: Values, ranges: Ranges, *, broadcast: bool = False) -> Array:
     """The operand at every point of the ranges; loops that it does not use have size 1 unless ``broadcast``."""
-    array = values[operand.value]
-    access = operand.access
+    array, access = values[operand.value], operand.access
     counts = tuple(n for _, n in ranges)
     if 0 in counts:
         return np.zeros(counts, array.dtype)
-    used = [broadcast or any(row[i] for row in access.matrix) for i in range(len(ranges))]
-    shape = tuple(n if u else 1 for n, u in zip(counts, used, strict=True))
-    first = [s for s, _ in ranges]
-    starts = [
-        o + sum(c * s for c, s in zip(row, first, strict=True))
-        for o, row in zip(access.offset, access.matrix, strict=True)
-    ]
-    spans = []
-    for start, row in zip(starts, access.matrix, strict=True):
-        steps = [c * (n - 1) for c, n in zip(row, counts, strict=True)]
-        spans.append((start + sum(min(0, s) for s in steps), start + sum(max(0, s) for s in steps)))
+    shape = tuple(n if broadcast or access.uses(i) else 1 for i, n in enumerate(counts))
+    for i, (start, _) in enumerate(ranges):
+        access = access.shifted(i, start)
+    spans = [access.range(j, counts) for j in range(array.ndim)]
     if prod(high - low + 1 for low, high in spans) > max(_SPAN, 4 * array.size):
         return _scattered(operand, array, ranges, shape)
     array = _window(array, spans, operand.fill)
-    base = array[tuple(slice(start - low, None) for start, (low, _) in zip(starts, spans, strict=True))]
-    strides = tuple(
-        sum(row[i] * s for row, s in zip(access.matrix, array.strides, strict=True)) if used[i] else 0
-        for i in range(len(ranges))
-    )
+    base = array[tuple(slice(o - low, None) for o, (low, _) in zip(access.offset, spans, strict=True))]
     bits = base.view(f"u{base.itemsize}")  # whatever the type: NumPy describes not all of them to others
-    return as_strided(bits, shape, strides, writeable=False).view(array.dtype)
+    return as_strided(bits, shape, _strides(access, array, len(ranges)), writeable=False).view(array.dtype)
+
+
+def _strides(access: Access, array: Array, loops: int) -> list[int]:
+    """Bytes from one step of a loop to the next."""
+    return [sum(row[i] * s for row, s in zip(access.matrix, array.strides, strict=True)) for i in range(loops)]
 
 
 def _window(array: Array, spans: list[tuple[int, int]], fill: float | None) -> Array:
@@ -221,10 +217,7 @@ def _fill(node: Compute, values: Values, ranges: list[tuple[int, int]], out: Arr
 def _finish(node: Compute, values: Values, ranges: Ranges, value: Array) -> Array:
     if node.post is None:
         return value
-    outer = tuple(
-        Operand(o.value, type(o.access)(o.access.offset, tuple(r[: node.parallel] for r in o.access.matrix)), o.fill)
-        for o in node.operands
-    )
+    outer = tuple(o.keep(range(node.parallel)) for o in node.operands)
     result = _evaluate(node.post, outer, values, ranges[: node.parallel], value)
     return np.broadcast_to(result, tuple(n for _, n in ranges[: node.parallel]))
 
@@ -248,27 +241,25 @@ def _evaluate(
 def _contraction(node: Compute, values: Values) -> Array:
     """A sum of products as one batched matrix product; ``k`` runs over the reduction loops in row-major order."""
     left, right = node.operands[:2]
-    uses = [[any(row[i] for row in o.access.matrix) for i in range(len(node.loops))] for o in (left, right)]
-    outer = range(node.parallel)
-    batch = [i for i in outer if uses[0][i] and uses[1][i]]
-    columns = [i for i in outer if uses[1][i] and not uses[0][i]]
+    outer, inner = range(node.parallel), list(node.inner)
+    batch = [i for i in outer if left.access.uses(i) and right.access.uses(i)]
+    columns = [i for i in outer if right.access.uses(i) and i not in batch]
     rows = [i for i in outer if i not in batch and i not in columns]
-    size = {name: tuple(node.loops[i] for i in part) for name, part in (("b", batch), ("m", rows), ("n", columns))}
-    k = node.loops[node.parallel :]
 
-    def matrix(operand: Operand, keep: list[int], extents: tuple[int, ...]) -> Array:
-        loops = tuple((0, n if i in keep or i in batch or i >= node.parallel else 1) for i, n in enumerate(node.loops))
-        array = read(operand, values, loops, broadcast=True)
-        reduction = list(range(node.parallel, len(node.loops)))
-        order = [*batch, *keep, *reduction]
-        rest = [i for i in range(len(node.loops)) if i not in order]
-        array = array.transpose(*order, *rest)
-        return array.reshape(prod(size["b"]), prod(extents), prod(k))
+    def extents(loops: list[int]) -> tuple[int, ...]:
+        return tuple(node.loops[i] for i in loops)
 
-    a = matrix(left, rows, size["m"])
-    b = matrix(right, columns, size["n"]).swapaxes(1, 2)
+    def matrix(operand: Operand, keep: list[int]) -> Array:
+        order = [*batch, *keep, *inner]
+        rest = [i for i in outer if i not in order]
+        loops = tuple((0, 1 if i in rest else n) for i, n in enumerate(node.loops))
+        array = read(operand, values, loops, broadcast=True).transpose(*order, *rest)
+        return array.reshape(prod(extents(batch)), prod(extents(keep)), prod(extents(inner)))
+
+    a = matrix(left, rows)
+    b = matrix(right, columns).swapaxes(1, 2)
     dtype = node.expr.dtype.numpy
-    result = contract(None, a, b, dtype).reshape((*size["b"], *size["m"], *size["n"]))
+    result = contract(None, a, b, dtype).reshape(extents([*batch, *rows, *columns]))
     return result.transpose(np.argsort([*batch, *rows, *columns]))
 
 
@@ -290,7 +281,7 @@ def _coordinates(node: Gather | Scatter, access: Access, shape: tuple[int, ...],
     return coordinates
 
 
-def _scatter(node: Scatter, values: Values) -> Array:
+def _scatter(node: Scatter, values: Values, _: tuple[int, ...]) -> Array:
     out = np.array(values[node.data], order="C")
     places = np.zeros(node.loops, np.int64)
     for place, n in zip(_coordinates(node, node.target, out.shape, values), out.shape, strict=True):
@@ -300,9 +291,21 @@ def _scatter(node: Scatter, values: Values) -> Array:
     return out
 
 
-def _gather(node: Gather, values: Values) -> Array:
+def _gather(node: Gather, values: Values, _: tuple[int, ...]) -> Array:
     data = values[node.data.value]
     coordinates = _coordinates(node, node.data.access, data.shape, values)
     if not coordinates:
         return np.broadcast_to(data, node.loops).copy()
     return np.broadcast_to(data[tuple(coordinates)], node.loops).copy()
+
+
+_EVALUATED: dict[type[Node], Callable[..., Array]] = {
+    Compute: _compute,
+    View: _view,
+    Reshape: lambda node, values, shape: np.ascontiguousarray(values[node.input]).reshape(shape),
+    Join: lambda node, values, _: np.concatenate([values[p] for p in node.parts], axis=node.axis),
+    Merge: _merge,
+    Sort: lambda node, values, _: np.sort(values[node.input], axis=-1)[..., : node.keep],
+    Scatter: _scatter,
+    Gather: _gather,
+}

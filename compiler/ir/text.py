@@ -185,17 +185,18 @@ def _read(operand: Operand) -> str:
 def affine(access: Access) -> list[str]:
     """Each coordinate as a sum of loops."""
     rows = []
-    for offset, row in zip(access.offset, access.matrix, strict=True):
-        terms = [(c, f"l{i}") for i, c in enumerate(row) if c]
-        text = ""
-        for c, loop in terms:
-            sign = "-" if c < 0 else "+" if text else ""
-            factor = "" if abs(c) == 1 else f"{abs(c)}*"
-            text += f" {sign} {factor}{loop}" if text else f"{sign}{factor}{loop}"
+    for j, offset in enumerate(access.offset):
+        terms = [_term(access.matrix[j][i], f"l{i}") for i in access.loops(j)]
         if offset or not terms:
-            text += (f" {'-' if offset < 0 else '+'} {abs(offset)}") if text else str(offset)
-        rows.append(text)
+            terms.append(("-" if offset < 0 else "+", str(abs(offset))))
+        (sign, first), *others = terms
+        rows.append(("-" if sign == "-" else "") + first + "".join(f" {sign} {text}" for sign, text in others))
     return rows
+
+
+def _term(factor: int, loop: str) -> tuple[str, str]:
+    """A loop times a number: its sign, and the rest."""
+    return "-" if factor < 0 else "+", loop if abs(factor) == 1 else f"{abs(factor)}*{loop}"
 
 
 def _steps(expr: Expr) -> str:

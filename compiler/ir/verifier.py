@@ -6,8 +6,22 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from compiler.ir.access import Access
-from compiler.ir.expr import Expr
-from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Operand, Reshape, Scatter, Sort, View, reads_of
+from compiler.ir.expr import FREE, REDUCED, Expr, Step
+from compiler.ir.graph import (
+    Compute,
+    Gather,
+    Graph,
+    Join,
+    Merge,
+    Node,
+    Operand,
+    Reshape,
+    Scatter,
+    Sort,
+    View,
+    output_dtype,
+    reads_of,
+)
 from compiler.ir.guards import problems as guard_problems
 from compiler.ir.types import DType, TensorType
 from compiler.numerics.scalar import check
@@ -26,17 +40,8 @@ def verify(graph: Graph) -> Graph:
 
 
 def _problems(graph: Graph) -> Iterator[str]:
-    defined: set[str] = set()
-    for name in (*graph.inputs, *graph.constants, *(s.input for s in graph.states)):
-        if name in defined or name not in graph.types:
-            yield f"{name!r} has two definitions or no type"
-        defined.add(name)
-    for name, array in graph.constants.items():
-        if graph.types.get(name) != TensorType(DType.of(array.dtype), array.shape):
-            yield f"constant {name!r} is not {graph.types.get(name)}"
-    names = Counter(node.name for node in graph.nodes)
-    if len(names) < len(graph.nodes):
-        yield f"nodes of one name: {sorted(n for n, count in names.items() if count > 1)}"
+    yield from _names(graph)
+    defined = {*graph.inputs, *graph.constants, *(s.input for s in graph.states)}
     for node in graph.nodes:
         yield from (f"{node.name!r}: {problem}" for problem in _placed(node, graph, defined))
         defined.add(node.output)
@@ -46,6 +51,20 @@ def _problems(graph: Graph) -> Iterator[str]:
         if graph.types.get(state.update) != graph.types.get(state.input) or state.update not in defined:
             yield f"state {state.input!r} is not updated, or with another type"
     yield from guard_problems(graph)
+
+
+def _names(graph: Graph) -> Iterator[str]:
+    """Names that are given before the first node, and the nodes' own."""
+    given = Counter((*graph.inputs, *graph.constants, *(s.input for s in graph.states)))
+    for name, count in given.items():
+        if count > 1 or name not in graph.types:
+            yield f"{name!r} has two definitions or no type"
+    for name, array in graph.constants.items():
+        if graph.types.get(name) != TensorType(DType.of(array.dtype), array.shape):
+            yield f"constant {name!r} is not {graph.types.get(name)}"
+    nodes = Counter(node.name for node in graph.nodes)
+    if len(nodes) < len(graph.nodes):
+        yield f"nodes of one name: {sorted(name for name, count in nodes.items() if count > 1)}"
 
 
 def _lengths(graph: Graph) -> Iterator[str]:
@@ -103,30 +122,33 @@ def _moved(node: View | Reshape | Join | Merge, graph: Graph, out: TensorType) -
 
 
 def _compute(node: Compute, graph: Graph, out: TensorType) -> Iterator[str]:
-    if node.loops[: node.parallel] != out.shape or node.parallel > len(node.loops):
-        yield f"parallel loops {node.loops[: node.parallel]} do not make {out}"
+    if node.shape != out.shape or node.parallel > len(node.loops):
+        yield f"parallel loops {node.shape} do not make {out}"
     if (node.reducer is None) != (len(node.loops) == node.parallel):
         yield "a reducer needs reduction loops, and they need it"
     for operand in node.operands:
         yield from _operand(operand, graph, node.loops)
-    types = [graph.types[o.value].dtype for o in node.operands]
-    yield from _expression(node.expr, dict(enumerate(types)), len(node.loops))
-    if not node.expr.steps or (node.post is not None and not node.post.steps):
-        return
-    logical = node.reducer in ("any", "all")
-    if node.reducer not in (None, "sum", "max", "min", "prod", "any", "all") or logical != (
-        node.expr.dtype == DType.BOOL and node.reducer is not None
-    ):
+    types = {i: graph.types[o.value].dtype for i, o in enumerate(node.operands)}
+    yield from _expression(node.expr, types, len(node.loops))
+    if node.expr.steps and (node.post is None or node.post.steps):
+        yield from _result(node, types, out)
+
+
+def _result(node: Compute, types: dict[int, DType], out: TensorType) -> Iterator[str]:
+    """What a node makes of its expression, which has steps."""
+    if not _reduces(node):
         yield f"{node.reducer} does not reduce {node.expr.dtype.value}"
     if node.post is not None:
-        outer = {
-            i: t
-            for i, t in enumerate(types)
-            if not any(any(row[node.parallel :]) for row in node.operands[i].access.matrix)
-        }
-        yield from _expression(node.post, {-1: node.expr.dtype, **outer}, node.parallel)
-    if (node.post or node.expr).dtype != out.dtype:
-        yield f"computes {(node.post or node.expr).dtype.value} for {out}"
+        outer = {i: t for i, t in types.items() if not node.operands[i].access.uses(node.inner)}
+        yield from _expression(node.post, {REDUCED: node.expr.dtype, **outer}, node.parallel)
+    if output_dtype(node) != out.dtype:
+        yield f"computes {output_dtype(node).value} for {out}"
+
+
+def _reduces(node: Compute) -> bool:
+    """Whether its reducer, if it has one, is for elements of its type."""
+    logical = node.expr.dtype == DType.BOOL
+    return node.reducer is None or node.reducer in (("any", "all") if logical else ("sum", "max", "min", "prod"))
 
 
 def _expression(expr: Expr, arguments: dict[int, DType], loops: int) -> Iterator[str]:
@@ -135,18 +157,24 @@ def _expression(expr: Expr, arguments: dict[int, DType], loops: int) -> Iterator
     for place, step in enumerate(expr.steps):
         if any(not 0 <= a < place for a in step.args):
             yield f"step {place} uses a later step"
-        elif step.op == "arg":
-            if not isinstance(step.imm, int) or arguments.get(step.imm) != step.dtype:
-                yield f"step {place} reads operand {step.imm} as {step.dtype.value}"
-        elif step.op == "const":
-            yield from _literal(step.imm, step.dtype)
-        elif step.op == "index":
-            if not isinstance(step.imm, int) or not 0 <= step.imm < loops or step.dtype not in (DType.I64, DType.I32):
-                yield f"step {place} asks for loop {step.imm}"
+        elif step.op in FREE:
+            yield from _leaf(place, step, arguments, loops)
         else:
             problem = check(step.op, [expr.steps[a].dtype.numpy for a in step.args], step.dtype.numpy)
             if problem:
                 yield problem
+
+
+def _leaf(place: int, step: Step, arguments: dict[int, DType], loops: int) -> Iterator[str]:
+    """A step that reads an operand, a literal or a loop's coordinate."""
+    number = step.imm if isinstance(step.imm, int) else None
+    if step.op == "const":
+        yield from _literal(step.imm, step.dtype)
+    elif step.op == "arg":
+        if number is None or arguments.get(number) != step.dtype:
+            yield f"step {place} reads operand {step.imm} as {step.dtype.value}"
+    elif number is None or not 0 <= number < loops or step.dtype not in (DType.I64, DType.I32):
+        yield f"step {place} asks for loop {step.imm}"
 
 
 def _literal(value: float | None, dtype: DType) -> Iterator[str]:

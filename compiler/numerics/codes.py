@@ -18,7 +18,7 @@ def inverse(scale: float) -> float:
 def encode(array: Array, dtype: np.dtype[Any], scale: float, zero: int) -> Array:
     """``saturate(round(array / scale) + zero)`` in float32 steps, half to even; a float ``dtype`` is a conversion."""
     with np.errstate(all="ignore"):
-        if dtype.kind == "f":
+        if "float" in dtype.name:
             return np.asarray(array, dtype)
         scaled = np.asarray(array, np.float32) * np.float32(inverse(scale))
         return nearest(scaled + np.float32(zero) if zero else scaled, dtype)

@@ -1,7 +1,8 @@
 """Gathers whose places are known become slices, side by side where the places change their step.
 
 A reflected border, a reversal, every second row: what is looked up at constant places that lie in a few even runs is moved
-along strides, without an address for every element.
+along strides, without an address for every element. So is what is looked up at places that go up evenly along several loops,
+such as the distances between a query and a key that pick from a table of relative positions: it is one view.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from compiler.ir.access import Access
 from compiler.ir.graph import Gather, Graph, Join, Node, Operand, View
 from compiler.ir.types import TensorType
 from compiler.passes.rewriter import Rewriter
@@ -27,7 +29,10 @@ def known_places(graph: Graph) -> Graph:
 
 
 def _sliced(node: Gather, writer: Rewriter) -> list[Node] | None:
-    """The views, and the join of them; None where the places are data, of several dimensions, or in many runs."""
+    """The views, and the join of them; None where the places are data, or in many runs."""
+    even = _even(node, writer)
+    if even is not None:
+        return [View(node.name, node.output, node.source, guard=node.guard, operand=node.data.read_by(even))]
     found = [(j, index) for j, index in enumerate(node.indices) if index is not None]
     if len(found) != 1 or node.data.fill is not None:
         return None
@@ -45,6 +50,42 @@ def _sliced(node: Gather, writer: Rewriter) -> list[Node] | None:
     if len(runs) > RUNS or len(runs) * SHORTEST > len(places):
         return None
     return _views(node, dim, loop, runs, writer)
+
+
+def _even(node: Gather, writer: Rewriter) -> Access | None:
+    """The access that reads what is looked up, where all places go up evenly along the loops; None where one does not, or
+    lies outside, which stays a fault."""
+    access, shape = node.data.access, writer.types[node.data.value].shape
+    if 0 in node.loops or node.data.fill is not None:
+        return None
+    for j, index in enumerate(node.indices):
+        if index is None:
+            continue
+        steps = _steps(index, node.loops, writer)
+        if steps is None:
+            return None
+        row = tuple(a + b for a, b in zip(access.matrix[j], steps[1], strict=True))
+        access = access.replaced(j, access.offset[j] + steps[0], row)
+        if access.range(j, node.loops)[1] < 0:  # counted from the end
+            access = access.replaced(j, access.offset[j] + shape[j], row)
+    return access if access.stays_inside(shape, node.loops) else None
+
+
+def _steps(index: Operand, loops: tuple[int, ...], writer: Rewriter) -> tuple[int, tuple[int, ...]] | None:
+    """The first of constant places and by how much they go up with each loop; None where they are not even, or data."""
+    array = writer.constants.get(index.value)
+    if array is None or not array.size or index.fill is not None:
+        return None
+    whole = np.asarray(array, np.int64)
+    first = int(whole.flat[0])
+    corners = np.eye(whole.ndim, dtype=np.int64).tolist()  # the second place along each dimension
+    rises = [int(whole[tuple(at)]) - first if n > 1 else 0 for at, n in zip(corners, whole.shape, strict=True)]
+    even = sum((at * rise for at, rise in zip(np.ix_(*map(np.arange, whole.shape)), rises, strict=True)), first)
+    if not np.array_equal(np.broadcast_to(even, whole.shape), whole):
+        return None
+    offset = first + sum(rise * o for rise, o in zip(rises, index.access.offset, strict=True))
+    rows = index.access.matrix
+    return offset, tuple(sum(rise * row[i] for rise, row in zip(rises, rows, strict=True)) for i in range(len(loops)))
 
 
 def _places(index: Operand, writer: Rewriter) -> tuple[np.ndarray[Any, Any], int] | None:

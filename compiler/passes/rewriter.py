@@ -27,7 +27,10 @@ class Rewriter:
         self.types = dict(graph.types)
         self.constants = dict(graph.constants)
         self.nodes: list[Node] = []
-        self._names = {node.name for node in graph.nodes}
+
+    @cached_property
+    def _names(self) -> set[str]:
+        return {node.name for node in self.graph.nodes}
 
     @cached_property
     def readers(self) -> dict[str, list[Node]]:

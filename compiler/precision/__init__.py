@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from compiler.precision.artefact import Calibration
-from compiler.precision.prepare import PRECISIONS, calibrate, prepare
+from compiler.precision.prepare import PRECISIONS, calibrate, offered, prepare
 
-__all__ = ["PRECISIONS", "Calibration", "calibrate", "prepare"]
+__all__ = ["PRECISIONS", "Calibration", "calibrate", "offered", "prepare"]

@@ -33,7 +33,7 @@ from compiler.precision.plan import (
     has_codes,
     is_float_contraction,
 )
-from compiler.precision.rewrite import Rewriter
+from compiler.precision.rewrite import Conversion
 
 Array = np.ndarray[Any, Any]
 Feeds = dict[str, Array]
@@ -157,7 +157,7 @@ def losses(node: Compute, graph: Graph, values: Mapping[str, Array], ranges: Map
 
 
 def _loss(node: Compute, graph: Graph, values: Mapping[str, Array], plan: Plan) -> float:
-    work = Rewriter(graph, plan)
+    work = Conversion(graph, plan)
     work.node(node)
     known = {**values, **work.constants}
     known.pop(node.output, None)

@@ -16,13 +16,13 @@ from compiler.precision.clamps import clamped
 from compiler.precision.encoding import Encoding, storing
 from compiler.precision.plan import HALF, STATIC, factors
 from compiler.precision.reciprocals import without_divisions
-from compiler.precision.rewrite import Leaves, Rewriter, pruned
+from compiler.precision.rewrite import Conversion, Leaves
 
 Array = np.ndarray[Any, Any]
 SMALLEST = 1e-30  # of a row's largest element: a row of zeros keeps its zeros
 
 
-def contraction(node: Compute, mode: str, work: Rewriter) -> Compute:
+def contraction(node: Compute, mode: str, work: Conversion) -> Compute:
     """The contraction in a mode of ``compiler.precision.plan``; what else it needs is emitted before it."""
     if mode == HALF:
         return _half(node, work)
@@ -30,9 +30,10 @@ def contraction(node: Compute, mode: str, work: Rewriter) -> Compute:
     return _integer(node, codes, work)
 
 
-def _half(node: Compute, work: Rewriter) -> Compute:
-    names = [work.kept_as(node.operands[i].value, DType.F16, node.source) for i in (0, 1)]
-    product = arg(0, DType.F16).widen("mul", arg(1, DType.F16), DType.F32)
+def _half(node: Compute, work: Conversion) -> Compute:
+    half = work.plan.half
+    names = [work.kept_as(node.operands[i].value, half, node.source) for i in (0, 1)]
+    product = arg(0, half).widen("mul", arg(1, half), DType.F32)
     after = term_of(node.post) if node.post is not None else arg(-1, DType.F32)
     return _finished(node, names, product, after, (), work)
 
@@ -47,7 +48,7 @@ class Codes:
     rows: Operand | None = None
 
 
-def static_codes(node: Compute, work: Rewriter) -> Codes:
+def static_codes(node: Compute, work: Conversion) -> Codes:
     moving, _ = factors(node, work.graph)
     value = node.operands[moving].value
     kind = work.storage(value)
@@ -60,19 +61,12 @@ def row_dims(node: Compute, graph: Graph) -> tuple[int, ...] | None:
     """Dimensions of the moving factor that are reduced, when all others are results': then each row has its own scale."""
     moving, _ = factors(node, graph)
     operand = node.operands[moving]
-    if operand.fill not in (None, 0.0):
+    if operand.fill not in (None, 0.0) or operand.access.windows(node.parallel):
         return None
-    reduced = []
-    for j, row in enumerate(operand.access.matrix):
-        inner = any(c for c in row[node.parallel :])
-        if inner and any(c for c in row[: node.parallel]):
-            return None
-        if inner:
-            reduced.append(j)
-    return tuple(reduced) if reduced else None
+    return tuple(sorted({j for i in node.inner for j in operand.access.dims(i)})) or None
 
 
-def row_codes(node: Compute, work: Rewriter) -> Codes:
+def row_codes(node: Compute, work: Conversion) -> Codes:
     """Scales of the rows measured while the program runs: the largest element becomes 127."""
     moving, _ = factors(node, work.graph)
     operand = node.operands[moving]
@@ -82,49 +76,33 @@ def row_codes(node: Compute, work: Rewriter) -> Codes:
     if key not in work.copies:
         work.copies[key] = "\n".join(_row_nodes(operand.value, dims, node.source, work))
     name, scales = work.copies[key].split("\n")
-    kept = [j for j in range(len(operand.access.offset)) if j not in dims]
-    access = Access(tuple(operand.access.offset[j] for j in kept), tuple(operand.access.matrix[j] for j in kept))
+    access = operand.access.project(j for j in range(len(operand.access.offset)) if j not in dims)
     return Codes(name, Encoding(DType.I8, 1.0), Operand(scales, access, operand.fill))  # rows outside are codes of zero
 
 
-def _row_nodes(value: str, dims: tuple[int, ...], source: tuple[str, ...], work: Rewriter) -> tuple[str, str]:
+def _row_nodes(value: str, dims: tuple[int, ...], source: tuple[str, ...], work: Conversion) -> tuple[str, str]:
     plain = work.kept_as(value, None, source)
     shape = work.graph.types[value].shape
     rank = len(shape)
     kept = [j for j in range(rank) if j not in dims]
     order = [*kept, *dims]
-    loops = tuple(shape[j] for j in order)
-    rows = tuple(tuple(int(order[i] == j) for i in range(rank)) for j in range(rank))
-    outer = tuple(shape[j] for j in kept)
-    inverse, scales, codes = (work.unused(f"{value}~{tag}") for tag in ("inverse", "scale", "rows"))
-    largest = arg(-1, DType.F32).op("max", SMALLEST)
-    node = Compute(
-        f"{source[0]}~{inverse}",
-        inverse,
-        source,
-        loops,
-        len(kept),
-        (Operand(plain, Access((0,) * rank, rows)),),
-        expression(arg(0, DType.F32).op("abs")),
-        "max",
-        expression(const(127.0, DType.F32) / largest),
-    )
-    work.emit(node, TensorType(DType.F32, outer))
-    own = tuple(tuple(int(kept[i] == j) for j in range(rank)) for i in range(len(kept)))
-    term = (arg(0, DType.F32) * arg(1, DType.F32)).nearest(DType.I8)
-    operands = (Operand(plain, Access.identity(rank)), Operand(inverse, Access((0,) * len(kept), own)))
-    work.emit(
-        Compute(f"{source[0]}~{codes}", codes, source, shape, rank, operands, expression(term)),
-        TensorType(DType.I8, shape),
-    )
-    one = arg(0, DType.F32)
-    ones = Operand(inverse, Access.identity(len(outer)))
-    work.emit(
-        Compute(
-            f"{source[0]}~{scales}", scales, source, outer, len(outer), (ones,), expression(const(1.0, DType.F32) / one)
-        ),
-        TensorType(DType.F32, outer),
-    )
+    kind = TensorType(DType.F32, tuple(shape[j] for j in kept))
+    inverse, scales = (work.value(f"{value}~{tag}", kind) for tag in ("inverse", "scale"))
+    codes = work.value(f"{value}~rows", TensorType(DType.I8, shape))
+
+    def emit(output: str, loops: tuple[int, ...], reads: list[Operand], term: Term, post: Term | None = None) -> None:
+        reducer, after = (None, None) if post is None else ("max", expression(post))
+        outer = len(loops) if post is None else len(kept)
+        name = f"{source[0]}~{output}"
+        work.emit(Compute(name, output, source, loops, outer, tuple(reads), expression(term), reducer, after))
+
+    one, number = const(1.0, DType.F32), arg(0, DType.F32)
+    rows = Operand(plain, Access.of_loops((order.index(j) for j in range(rank)), rank))
+    largest = const(127.0, DType.F32) / arg(-1, DType.F32).op("max", SMALLEST)
+    emit(inverse, tuple(shape[j] for j in order), [rows], number.op("abs"), largest)
+    own = Operand(inverse, Access.of_loops(kept, rank))
+    emit(codes, shape, [work.whole(plain), own], (number * arg(1, DType.F32)).nearest(DType.I8))
+    emit(scales, kind.shape, [work.whole(inverse)], one / number)
     return codes, scales
 
 
@@ -141,9 +119,8 @@ def weight_codes(node: Compute, position: int, graph: Graph) -> Weights:
     """Symmetric codes, one scale for every place along the dimensions that the reduction leaves alone."""
     operand = node.operands[position]
     array = graph.constants[operand.value]
-    dims = tuple(
-        j for j, row in enumerate(operand.access.matrix) if any(row[: node.parallel]) and not any(row[node.parallel :])
-    )
+    inner = frozenset(node.inner)
+    dims = tuple(j for j in range(array.ndim) if (moved := operand.access.loops(j)) and inner.isdisjoint(moved))
     others = tuple(j for j in range(array.ndim) if j not in dims)
     largest = np.abs(array).max(axis=others, keepdims=True, initial=0.0).astype(np.float32)
     scales = np.maximum(largest / np.float32(127.0), np.float32(2.0**-120))
@@ -151,16 +128,13 @@ def weight_codes(node: Compute, position: int, graph: Graph) -> Weights:
     return Weights(codes, scales.reshape([array.shape[j] for j in dims]), dims)
 
 
-def _integer(node: Compute, codes: Codes, work: Rewriter) -> Compute:
+def _integer(node: Compute, codes: Codes, work: Conversion) -> Compute:
     moving, constant = factors(node, work.graph)
     assert constant is not None
     weights = weight_codes(node, constant, work.graph)
     stationary = node.operands[constant]
     stored = work.constant(f"{stationary.value}~i8", weights.codes)
-    access = Access(
-        tuple(stationary.access.offset[j] for j in weights.dims),
-        tuple(stationary.access.matrix[j] for j in weights.dims),
-    )
+    access = stationary.access.project(weights.dims)
     extra = [Operand(work.constant(f"{stationary.value}~scale", weights.scales * np.float32(codes.kind.scale)), access)]
     names = ["", ""]
     names[moving], names[constant] = codes.value, stored
@@ -194,7 +168,7 @@ def _finished(
     product: Term,
     after: Term,
     extra: tuple[Operand, ...],
-    work: Rewriter,
+    work: Conversion,
     kind: Encoding | None = None,
 ) -> Compute:
     """The node with its factors exchanged, other operands read as floats, and the result in its storage."""
@@ -209,7 +183,7 @@ def _finished(
     stored = storing(tree, work.storage(node.output), Leaves(work, operands))
     plain = stored.name == "arg" and stored.imm == -1
     done = replace(node, operands=tuple(operands), expr=expression(product), post=None if plain else expression(stored))
-    return pruned(done, keep=2)
+    return done.pruned(keep=2)
 
 
 def _substituted(term: Term, known: dict[int, Term]) -> Term:
@@ -218,7 +192,7 @@ def _substituted(term: Term, known: dict[int, Term]) -> Term:
     return Term(term.name, tuple(_substituted(a, known) for a in term.args), term.dtype, term.imm)
 
 
-def _merged(term: Term, operands: list[Operand], work: Rewriter) -> Term:
+def _merged(term: Term, operands: list[Operand], work: Conversion) -> Term:
     """Two constant operands added one after the other become one."""
     args = tuple(_merged(a, operands, work) for a in term.args)
     if term.name == "add" and args[1].name == "add":
@@ -238,7 +212,7 @@ def _merged(term: Term, operands: list[Operand], work: Rewriter) -> Term:
     return args[0].args[0] + arg(len(operands) - 1, DType.F32)
 
 
-def _constant(term: Term, operands: list[Operand], work: Rewriter) -> tuple[Array, Operand] | None:
+def _constant(term: Term, operands: list[Operand], work: Conversion) -> tuple[Array, Operand] | None:
     if term.name != "arg" or not isinstance(term.imm, int) or term.imm < 0:
         return None
     operand = operands[term.imm]
@@ -246,7 +220,6 @@ def _constant(term: Term, operands: list[Operand], work: Rewriter) -> tuple[Arra
     if array is None or array.dtype != np.float32 or operand.fill is not None:
         return None
     access = operand.access  # without dimensions of which one place is read, however many a model writes down
-    moved = [j for j, row in enumerate(access.matrix) if any(row)]
+    moved = [j for j in range(array.ndim) if access.loops(j)]
     at = tuple(slice(None) if j in moved else offset for j, offset in enumerate(access.offset))
-    short = Access(tuple(access.offset[j] for j in moved), tuple(access.matrix[j] for j in moved))
-    return array[at], replace(operand, access=short)
+    return array[at], operand.read_by(access.project(moved))

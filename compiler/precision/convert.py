@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from compiler.ir.graph import Compute, Graph, reads_of
+from compiler.ir.types import DType
 from compiler.passes import again, dead_code, fold_views, merge_equal
 from compiler.precision.artefact import Calibration
 from compiler.precision.contraction import row_dims
@@ -28,8 +29,9 @@ from compiler.precision.plan import (
     is_float_contraction,
 )
 from compiler.precision.reciprocals import of_rows
-from compiler.precision.rewrite import Rewriter
+from compiler.precision.rewrite import Conversion
 
+HALVES = {"float16": DType.F16, "bfloat16": DType.BF16}
 SELDOM = 256  # products of an element, for which finding its row's scale and rounding it is not worth it
 # Nor is it for more where rows are enough to hide the loads of weights twice as large: planes have far more cells than vector
 # units have lanes, so they do that many products twice in less time than the others pass over the rows twice.
@@ -46,12 +48,12 @@ class Converted:
 
 
 def convert(graph: Graph, precision: str, calibration: Calibration) -> Converted:
-    """The optimised graph in ``float16`` or ``int8``; a pure function of graph and calibration."""
-    if precision == "float16":
-        plan = half_plan(graph, calibration.ranges)
+    """The optimised graph in ``float16``, ``bfloat16`` or ``int8``; a pure function of graph and calibration."""
+    if precision in HALVES:
+        plan = half_plan(graph, calibration.ranges, HALVES[precision])
     else:
         plan = integer_plan(graph, choose(graph, calibration), calibration.ranges)
-    made = Rewriter(graph, plan).run()
+    made = Conversion(graph, plan).run()
     metadata = {**made.metadata, "wire": wire(graph, plan), **kept(graph, plan)}
     for step in (dead_code, fold_views, merge_equal, again, of_rows, ends):
         made = step(made)
@@ -75,12 +77,17 @@ def choose(graph: Graph, calibration: Calibration) -> dict[str, str]:
 
 def _mode(node: Compute, graph: Graph, calibration: Calibration) -> str:
     half = all(v in graph.constants or fits_half(calibration.ranges.get(v)) for v in reads_of(node)[:2])
+    best = _codes(node, graph, calibration)
+    if best is None or (best == ROW and half and seldom(node, graph)):
+        return HALF if half else FLOAT
+    return best
+
+
+def _codes(node: Compute, graph: Graph, calibration: Calibration) -> str | None:
+    """The first mode of codes that loses little; None where all lose more."""
     loss = calibration.loss.get(node.output, {}) if has_codes(node, graph) else {}
     order = (ROW, STATIC) if calibration.seeded and has_token_rows(node, graph) else (STATIC, ROW)
-    best = next((mode for mode in order if loss.get(mode, -999.0) >= calibration.limit), HALF)
-    if best == ROW and half and seldom(node, graph):
-        return HALF
-    return FLOAT if best == HALF and not half else best
+    return next((mode for mode in order if loss.get(mode, -999.0) >= calibration.limit), None)
 
 
 def seldom(node: Compute, graph: Graph) -> bool:

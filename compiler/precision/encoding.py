@@ -16,6 +16,7 @@ from compiler.ir.expr import FREE
 from compiler.ir.terms import Term, const, expression
 from compiler.ir.types import DType
 from compiler.numerics.codes import encode, inverse
+from compiler.passes.fuse import MAX_EXTRA
 from compiler.passes.identities import CLIP, LINEAR
 from compiler.passes.multiply_add import fused
 from compiler.passes.patterns import WHOLE, Found, rewritten
@@ -102,7 +103,8 @@ def storing(term: Term, storage: Storage, leaf: Scaled) -> Term:
     if inner is None:
         return plain
     folded = _codes(inner, storage, leaf)
-    return folded if steps(folded) <= steps(plain) else plain
+    more = len(expression(folded).reads) > max(MAX_EXTRA, len(expression(plain).reads))
+    return folded if steps(folded) <= steps(plain) and not more else plain
 
 
 def steps(term: Term) -> int:
@@ -146,7 +148,7 @@ def _scaled(term: Term, factor: float, leaf: Scaled) -> Term | None:
         return const(float(np.float32(term.imm) * np.float32(factor)), term.dtype)
     if term.name == "arg":
         return leaf(term, factor, 0.0) or (term * factor if term.dtype == DType.F32 else None)
-    if term.name == "cast" and (term.dtype, term.args[0].dtype) == (DType.F32, DType.F16):
+    if term.name == "cast" and term.dtype == DType.F32 and term.args[0].dtype in (DType.F16, DType.BF16):
         return Term("mul", (term.args[0], const(factor, DType.F32)), DType.F32)  # which widens it too
     if term.name == "mul":
         return _scaled_product(term, factor, leaf)

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from compiler.ir.access import Access
-from compiler.ir.expr import FREE
-from compiler.ir.graph import Compute, Graph, Node, Operand, readers_of
-from compiler.ir.terms import Term, arg, expression, term_of
+from compiler.ir.expr import FREE, REDUCED, identity
+from compiler.ir.graph import Compute, Graph, Node, Operand, sources_of
+from compiler.ir.terms import Term, arg, exchanged, expression, term_of
 from compiler.ir.types import TensorType
-from compiler.precision.rewrite import pruned
+from compiler.passes.rewriter import Rewriter
+from compiler.precision.plan import is_largest
 
 MANY = 8  # elements, from which on two activations instead of one each are worth two reductions
 LARGE = 40  # steps of an expression that is looked into
@@ -29,63 +29,51 @@ Powers = dict[tuple[int, int], float]  # coefficients by the degrees of two vari
 
 def ends(graph: Graph) -> Graph:
     """Largest elements of activations that nobody else reads as activations of the largest and smallest elements."""
-    readers = readers_of(graph)
-    kept = {*graph.outputs, *(s.update for s in graph.states)}
-    makers = {n.output: n for n in graph.nodes}
-    types = dict(graph.types)
+    writer = Rewriter(graph)
     instead: dict[str, list[Node]] = {}
     for node in graph.nodes:
-        maker = makers.get(node.operands[0].value) if _takes_largest(node) and isinstance(node, Compute) else None
-        if not isinstance(maker, Compute) or maker.output in kept or len(readers[maker.output]) != 1:
-            continue
-        found = _at_ends(node, maker, types) if isinstance(node, Compute) and maker.guard == node.guard else None
-        if found is not None:
-            instead[maker.output], instead[node.output] = found[:1], found[1:]
-    nodes = tuple(made for node in graph.nodes for made in instead.get(node.output, [node]))
-    return graph.with_nodes(nodes, types=types) if instead else graph
+        maker = (
+            writer.makers.get(node.operands[0].value) if isinstance(node, Compute) and _takes_largest(node) else None
+        )
+        if isinstance(node, Compute) and isinstance(maker, Compute) and maker.guard == node.guard:
+            alone = maker.output not in graph.kept and len(writer.readers[maker.output]) == 1
+            first, *others = (_at_ends(node, maker, writer) if alone else None) or [maker, node]
+            instead[maker.output], instead[node.output] = [first], others
+    return writer.done(made for node in graph.nodes for made in instead.get(node.output, [node]))
 
 
-def _takes_largest(node: Node) -> bool:
-    plain = isinstance(node, Compute) and node.reducer == "max" and node.expr.is_identity and node.post is None
-    return plain and isinstance(node, Compute) and node.reduction >= MANY and node.operands[0].fill is None
+def _takes_largest(node: Compute) -> bool:
+    return is_largest(node) and node.reduction >= MANY and node.operands[0].fill is None
 
 
-def _at_ends(node: Compute, maker: Compute, types: dict[str, TensorType]) -> list[Node] | None:
+def _at_ends(node: Compute, maker: Compute, writer: Rewriter) -> list[Node] | None:
     """The maker without its activation, the smallest elements, the largest ones with the activation of both."""
     expr = maker.expr if maker.reducer is None else maker.post
     if expr is None or len(expr.steps) > LARGE:
         return None
     whole = term_of(expr)
     inner = _inner(whole)
-    if inner is None or (inner.name in FREE and (maker.reducer is None or inner.imm != -1)):
+    if inner is None or (inner.name in FREE and (maker.reducer is None or not inner.reads(REDUCED))):
         return None
-    before, least = f"{maker.output}~before", f"{node.output}~least"
-    if before in types or least in types:
-        return None
-    types[before] = TensorType(inner.dtype, types[maker.output].shape)
-    types[least] = TensorType(inner.dtype, types[node.output].shape)
-    short = None if inner.name == "arg" and inner.imm == -1 else expression(inner)
+    before = writer.value(f"{maker.output}~before", TensorType(inner.dtype, writer.types[maker.output].shape))
+    least = writer.value(f"{node.output}~least", TensorType(inner.dtype, writer.types[node.output].shape))
+    first = replace(maker, output=before)
     if maker.reducer is None:
-        first = replace(maker, output=before, expr=expression(inner))
+        first = replace(first, expr=expression(inner))
     else:
-        first = replace(maker, output=before, post=short)
-    source = tuple(dict.fromkeys((*maker.source, *node.source)))
-    read = replace(node.operands[0], value=before)
-    plain = expression(arg(0, inner.dtype))
-    smallest = replace(
-        node, name=f"{node.name}~least", output=least, source=source, operands=(read,), expr=plain, reducer="min"
+        first = replace(first, post=None if inner.reads(REDUCED) else expression(inner))
+    also = Operand.whole(least, node.parallel, len(node.loops))
+    largest, lowest = (exchanged(whole, inner, arg(i, inner.dtype)) for i in (REDUCED, 1))
+    largest_of = replace(
+        node,
+        source=sources_of(maker, node),
+        operands=(replace(node.operands[0], value=before), also),
+        expr=identity(inner.dtype),
+        post=expression(largest.op("max", lowest)),
     )
-    also = Operand(least, Access.identity(node.parallel, len(node.loops)))
-    largest, lowest = (_with(whole, inner, arg(i, inner.dtype)) for i in (-1, 1))
-    post = expression(largest.op("max", lowest))
-    done = replace(node, source=source, operands=(read, also), expr=plain, post=post)
-    return [pruned(first, keep=2 if maker.is_contraction else 0), smallest, done]
-
-
-def _with(term: Term, old: Term, new: Term) -> Term:
-    if term == old:
-        return new
-    return Term(term.name, tuple(_with(a, old, new) for a in term.args), term.dtype, term.imm)
+    name = writer.name(f"{node.name}~least")
+    smallest = replace(largest_of, name=name, output=least, operands=largest_of.operands[:1], reducer="min", post=None)
+    return [first.pruned(keep=2 if maker.is_contraction else 0), smallest, largest_of]
 
 
 def _inner(term: Term) -> Term | None:
@@ -132,15 +120,18 @@ def _powers(term: Term, inner: Term, share: Term | None = None) -> Powers | None
         return None
     args = [_powers(a, inner, share) for a in term.args]
     known = [a for a in args if a is not None]
-    if len(known) < len(args):
-        return None
-    if term.name == "add":
-        return _sum(*known)
-    if term.name == "div":
-        divisor = known[1].get((0, 0), 0.0)
-        return _product(known[0], {(0, 0): 1 / divisor}) if set(known[1]) == {(0, 0)} and divisor else None
-    product = _product(known[0], known[1])
-    return _sum(product, known[2]) if term.name == "muladd" else product
+    return _joined(term.name, known) if len(known) == len(args) else None
+
+
+def _joined(name: str, args: list[Powers]) -> Powers | None:
+    """An operator on polynomials; None for a quotient by anything but a number."""
+    if name == "add":
+        return _sum(*args)
+    if name == "div":
+        divisor = args[1].get((0, 0), 0.0)
+        return _product(args[0], {(0, 0): 1 / divisor}) if set(args[1]) == {(0, 0)} and divisor else None
+    product = _product(args[0], args[1])
+    return _sum(product, args[2]) if name == "muladd" else product
 
 
 def _sum(left: Powers, right: Powers) -> Powers:

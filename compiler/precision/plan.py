@@ -6,7 +6,7 @@ element is taken) share one storage; such a group is a component.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,12 +25,13 @@ Range = tuple[float, float]
 @dataclass(frozen=True)
 class Plan:
     """``storage``: by value (none: as it is). ``modes``: by a contraction's output, one of the words above. ``copies``:
-    encodings of values that stay floats but are multiplied as codes too. ``tables``: large constants that are gathered are
-    codes."""
+    encodings of values that stay floats but are multiplied as codes too. ``half``: what ``HALF`` contractions multiply.
+    ``tables``: large constants that are gathered are codes."""
 
     storage: Mapping[str, Storage] = field(default_factory=dict)
     modes: Mapping[str, str] = field(default_factory=dict)
     copies: Mapping[str, Encoding] = field(default_factory=dict)
+    half: DType = DType.F16
     tables: bool = False
 
 
@@ -89,8 +90,7 @@ def components(graph: Graph, modes: Mapping[str, str]) -> dict[str, Component]:
     """The component of every float32 value that is not a constant."""
     by_value, grown = _joined(graph), cache_writes(graph)
     states = {v for s in graph.states if s.update not in grown for v in (s.input, s.update)}
-    for name in by_value.keys() & {*graph.outputs, *states}:
-        by_value[name].fixed = True
+    _fix((*graph.outputs, *states), by_value)
     for node in filter(lambda n: n.output not in grown, graph.nodes):
         _read(node, graph, modes, by_value)
     return by_value
@@ -117,17 +117,21 @@ def _joined(graph: Graph) -> dict[str, Component]:
     return {value: found[root(value)] for value in roots}
 
 
+def _fix(values: Iterable[str], by_value: Mapping[str, Component]) -> None:
+    for value in values:
+        if value in by_value:
+            by_value[value].fixed = True
+
+
 def _read(node: Node, graph: Graph, modes: Mapping[str, str], by_value: Mapping[str, Component]) -> None:
     passed = moved(node)
     if not passed and not isinstance(node, Compute):  # a primitive that this module does not know: all stays plain
-        for value in (*reads_of(node), node.output):
-            if value in by_value:
-                by_value[value].fixed = True
+        _fix((*reads_of(node), node.output), by_value)
         return
     mode = modes.get(node.output, FLOAT) if isinstance(node, Compute) else FLOAT
     for position, operand in enumerate(operands_of(node)):
         component = by_value.get(operand.value)
-        if component is None or (operand.value in passed and not _bad_fill(operand, is_largest(node))):
+        if component is None or _passes(node, operand, passed):
             continue
         if operand.fill not in (None, 0.0):
             component.fixed = True
@@ -144,8 +148,9 @@ def _reader(node: Node, position: int, mode: str) -> str:
     return mode if position < 2 else BEHIND if node.is_contraction else "other"
 
 
-def _bad_fill(operand: Operand, largest: bool) -> bool:
-    return operand.fill not in (None, 0.0) and not largest
+def _passes(node: Node, operand: Operand, passed: tuple[str, ...]) -> bool:
+    """Whether a node passes an operand on as it is, whatever its storage."""
+    return operand.value in passed and (operand.fill in (None, 0.0) or is_largest(node))
 
 
 def correctable(node: Compute, graph: Graph) -> bool:
@@ -214,18 +219,19 @@ def group_encoding(component: Component, ranges: Mapping[str, Range]) -> Encodin
     return encoding(low, high, plain_zero=component.plain_zero)
 
 
-def half_plan(graph: Graph, ranges: Mapping[str, Range]) -> Plan:
-    """float16 everywhere but where the calibration came near its limits."""
+def half_plan(graph: Graph, ranges: Mapping[str, Range], half: DType) -> Plan:
+    """bfloat16 everywhere, which has float32's range; float16 but where the calibration came near its limits."""
+    wide = half == DType.BF16
     modes = {
         n.output: HALF
         for n in graph.nodes
-        if is_float_contraction(n) and all(_half_factor(v, graph, ranges) for v in reads_of(n)[:2])
+        if is_float_contraction(n) and (wide or all(_half_factor(v, graph, ranges) for v in reads_of(n)[:2]))
     }
     storage: dict[str, Storage] = {}
     for component in {id(c): c for c in components(graph, modes).values()}.values():
-        if not component.fixed and _fits_half(component, ranges):
-            storage.update(dict.fromkeys(component.members, DType.F16))
-    return Plan(storage, modes)
+        if not component.fixed and (wide or _fits_half(component, ranges)):
+            storage.update(dict.fromkeys(component.members, half))
+    return Plan(storage, modes, half=half)
 
 
 def _fits_half(component: Component, ranges: Mapping[str, Range]) -> bool:

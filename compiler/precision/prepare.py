@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,13 +16,18 @@ from compiler.precision.convert import choose, convert
 from compiler.precision.error import measure
 from compiler.precision.plan import STATIC
 
-PRECISIONS = ("float32", "float16", "int8")
+PRECISIONS = ("float32", "float16", "bfloat16", "int8")
 GOAL = 26.0  # dB over the feeds that gave ranges; below, more contractions leave whole codes per tensor
 STEP, ROUNDS = 4.0, 4  # what the limit of one contraction's own loss then rises by, and how often at most
 HALVINGS = 2  # how often half of what the last rise made float16 may be given back to codes
 NONE = 1000.0  # a limit that no codes keep: what is left when the last round still loses too much
 
 Feeds = Sequence[Mapping[str, Any]]
+
+
+def offered(tiles: Container[str]) -> tuple[str, ...]:
+    """Precisions for a processor whose planes have these tiles."""
+    return tuple(one for one in PRECISIONS if one != "bfloat16" or "bf16" in tiles)
 
 
 def calibrate(graph: Graph, feeds: Feeds | None = None, precision: str = "int8") -> Calibration:

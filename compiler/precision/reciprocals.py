@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from compiler.ir.expr import REDUCED, Expr
+from compiler.ir.expr import REDUCED, Expr, Step
 from compiler.ir.graph import Compute, Graph, Node
 from compiler.ir.terms import Term, arg, const, expression, term_of
 from compiler.ir.types import DType
@@ -55,14 +55,12 @@ def of_rows(graph: Graph) -> Graph:
     done = dict(writer.makers)
     for node in graph.nodes:
         found = done[node.output]
-        if not isinstance(found, Compute) or node.output in graph.kept or not _sums_exponentials(found, done):
-            continue
-        turned = [_multiplied(done[r.output], found) for r in writer.readers.get(node.output, [])]
-        users = [user for user in turned if user is not None]
-        if users and len(users) == len(turned):
-            total = term_of(found.post) if found.post is not None else arg(REDUCED, DType.F32)
-            done[node.output] = replace(found, post=expression(const(1.0, DType.F32) / total))
-            done.update((user.output, user) for user in users)
+        if isinstance(found, Compute) and node.output not in graph.kept and _sums_exponentials(found, done):
+            users = [_multiplied(done[r.output], found) for r in writer.readers.get(node.output, [])]
+            if users and None not in users:
+                total = term_of(found.post) if found.post is not None else arg(REDUCED, DType.F32)
+                turned = replace(found, post=expression(const(1.0, DType.F32) / total))
+                done.update((each.output, each) for each in (turned, *users) if each is not None)
     return writer.done(done[n.output] for n in graph.nodes)
 
 
@@ -77,13 +75,25 @@ def _sums_exponentials(node: Compute, makers: Mapping[str, Node]) -> bool:
 
 def _multiplied(user: Node, divisor: Compute) -> Compute | None:
     """A map that divides by the value as one that multiplies; None where it does anything else with it."""
-    if not isinstance(user, Compute) or user.reducer is not None or user.points < WIDE * divisor.points:
+    if not isinstance(user, Compute) or not _is_wide(user, divisor):
         return None
-    mine = {i for i, o in enumerate(user.operands) if o.value == divisor.output}
     steps = user.expr.steps
-    own = {at for at, s in enumerate(steps) if s.op == "arg" and s.imm in mine}
-    other = [s for s in steps if own & {*(s.args[:1] if s.op == "div" else s.args)}]
-    if not own or other or any(user.operands[i].fill is not None for i in mine):
+    own = {at for at, s in enumerate(steps) if s.op == "arg" and user.operands[int(s.imm or 0)].value == divisor.output}
+    made = [_by_reciprocal(step, own) for step in steps]
+    if not own or None in made:
         return None
-    made = [replace(s, op="mul") if s.op == "div" and s.args[1] in own else s for s in steps]
-    return replace(user, expr=Expr(tuple(made)))
+    return replace(user, expr=Expr(tuple(step for step in made if step is not None)))
+
+
+def _is_wide(user: Compute, divisor: Compute) -> bool:
+    """Whether it is a map of many more elements, each of which has a divisor."""
+    filled = any(o.value == divisor.output and o.fill is not None for o in user.operands)
+    return user.reducer is None and user.points >= WIDE * divisor.points and not filled
+
+
+def _by_reciprocal(step: Step, own: set[int]) -> Step | None:
+    """A step with the product instead of a quotient by one of ``own``; None where it reads them in another way."""
+    divides = step.op == "div" and step.args[1] in own
+    if own & {*(step.args[:1] if divides else step.args)}:
+        return None
+    return replace(step, op="mul") if divides else step

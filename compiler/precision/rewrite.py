@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from compiler.ir.access import Access
-from compiler.ir.expr import Expr
 from compiler.ir.graph import Compute, Gather, Graph, Guard, Join, Merge, Node, Operand, View
 from compiler.ir.terms import Term, arg, expression, term_of
 from compiler.ir.types import DType, TensorType
+from compiler.passes.rewriter import Rewriter
 from compiler.precision.encoding import Encoding, Storage, reading, stored_array, stored_dtype, stored_fill, storing
 from compiler.precision.plan import FLOAT, Plan, is_largest
 from compiler.precision.reciprocals import without_divisions
@@ -21,22 +19,16 @@ from compiler.precision.tables import gathered, is_table
 Array = np.ndarray[Any, Any]
 
 
-@dataclass
-class Rewriter:
-    """The graph in the making: ``graph`` as it was, what has been made so far, and copies by (value, storage)."""
+class Conversion(Rewriter):
+    """The graph in the making: ``copies`` of values by (value, storage, guard); ``guard``: of the node that is rewritten, and
+    so of all that it becomes."""
 
-    graph: Graph
-    plan: Plan
-    nodes: list[Node] = field(default_factory=list)
-    types: dict[str, TensorType] = field(default_factory=dict)
-    constants: dict[str, Array] = field(default_factory=dict)
-    copies: dict[tuple[object, ...], str] = field(default_factory=dict)
-    guard: Guard | None = None  # of the node that is rewritten, and so of all that it becomes
-
-    def __post_init__(self) -> None:
-        self.types = dict(self.graph.types)
-        self.constants = dict(self.graph.constants)
-        for value, storage in self.plan.storage.items():
+    def __init__(self, graph: Graph, plan: Plan) -> None:
+        super().__init__(graph)
+        self.plan = plan
+        self.copies: dict[tuple[object, ...], str] = {}
+        self.guard: Guard | None = None
+        for value, storage in plan.storage.items():
             self.types[value] = replace(self.types[value], dtype=stored_dtype(storage, DType.F32))
 
     def run(self) -> Graph:
@@ -54,22 +46,9 @@ class Rewriter:
     def storage(self, value: str) -> Storage:
         return self.plan.storage.get(value)
 
-    def unused(self, base: str) -> str:
-        name = base
-        while name in self.types:
-            name += "'"
-        return name
-
-    def constant(self, base: str, array: Array) -> str:
-        """A new constant, named after what it is made of."""
-        name = self.unused(base)
-        self.constants[name] = np.array(array, order="C")
-        self.types[name] = TensorType(DType.of(array.dtype), array.shape)
-        return name
-
-    def emit(self, node: Node, kind: TensorType) -> str:
-        self.types[node.output] = kind
-        self.nodes.append(replace(node, guard=self.guard))
+    def emit(self, node: Node) -> str:
+        """Append a node that the one which is rewritten needs before it."""
+        self.nodes.append(replace(node, name=self.name(node.name), guard=self.guard))
         return node.output
 
     def kept_as(self, value: str, wanted: Storage, source: tuple[str, ...]) -> str:
@@ -86,14 +65,10 @@ class Rewriter:
         if value in self.graph.constants:
             return self.constant(f"{value}~{dtype.value}", stored_array(self.graph.constants[value], wanted))
         shape = self.graph.types[value].shape
-        name = self.unused(f"{value}~{dtype.value}")
-        old = self.storage(value)
-        term = storing(reading(arg(0, self.types[value].dtype), old), wanted, lambda _t, _f, _a: None)
-        operand = Operand(value, Access.identity(len(shape)))
-        node = Compute(
-            f"{source[0] if source else value}~{name}", name, source, shape, len(shape), (operand,), expression(term)
-        )
-        return self.emit(node, TensorType(dtype, shape))
+        term = storing(reading(arg(0, self.types[value].dtype), self.storage(value)), wanted, lambda _t, _f, _a: None)
+        copy = self.value(f"{value}~{dtype.value}", TensorType(dtype, shape))
+        name = f"{source[0] if source else value}~{copy}"
+        return self.emit(Compute(name, copy, source, shape, len(shape), (self.whole(value),), expression(term)))
 
     # -- nodes ----------------------------------------------------------------------------------------------------------
 
@@ -115,7 +90,10 @@ class Rewriter:
         storage = self.storage(node.output)
         operand = node.operands[0]
         operand = replace(operand, fill=stored_fill(operand.fill, storage))
-        return replace(node, operands=(operand,), expr=expression(arg(0, stored_dtype(storage, DType.F32))))
+        kind = stored_dtype(storage, DType.F32)
+        term, largest = arg(0, kind).cast(kind.computed), arg(-1, kind.computed).cast(kind)
+        post = None if kind == kind.computed else expression(largest)  # what is only stored is compared as float32
+        return replace(node, operands=(operand,), expr=expression(term), post=post)
 
     def _moved(self, node: Node) -> Node:
         storage = self.storage(node.output)
@@ -146,7 +124,7 @@ class Rewriter:
 class Leaves:
     """Constant operands made anew with a factor in them, for ``storing``."""
 
-    work: Rewriter
+    work: Conversion
     operands: list[Operand]
     made: dict[tuple[int, float, float], Term] = field(default_factory=dict)
 
@@ -167,7 +145,7 @@ class Leaves:
         return self.made[key]
 
 
-def compute(node: Compute, work: Rewriter) -> Compute:
+def compute(node: Compute, work: Conversion) -> Compute:
     """A node whose arithmetic stays in floats: stored operands are read as floats, the result is stored."""
     storage = work.storage(node.output)
     operands, terms = work.reads(node.operands)
@@ -180,29 +158,7 @@ def compute(node: Compute, work: Rewriter) -> Compute:
         after = term_of(node.post, terms) if node.post is not None else arg(-1, node.expr.dtype)
         stored = storing(without_divisions(after) if node.reducer == "sum" else after, storage, leaves)
         post = None if node.post is None and stored is after else expression(stored)
-    return pruned(replace(node, operands=tuple(operands), expr=expr, post=post), keep=0)
-
-
-def pruned(node: Compute, keep: int) -> Compute:
-    """Without operands that no step reads (but for the first ``keep``)."""
-    steps = (*node.expr.steps, *(node.post.steps if node.post else ()))
-    used = sorted({*range(keep), *(int(s.imm) for s in steps if s.op == "arg" and s.imm is not None and s.imm >= 0)})
-    places: Mapping[int, int] = {old: new for new, old in enumerate(used)}
-
-    def renumbered(expr: Expr) -> Expr:
-        return Expr(
-            tuple(
-                replace(s, imm=places[int(s.imm)]) if s.op == "arg" and s.imm is not None and s.imm >= 0 else s
-                for s in expr.steps
-            )
-        )
-
-    return replace(
-        node,
-        operands=tuple(node.operands[i] for i in used),
-        expr=renumbered(node.expr),
-        post=renumbered(node.post) if node.post else None,
-    )
+    return replace(node, operands=tuple(operands), expr=expr, post=post).pruned()
 
 
 def integers(plan: Plan) -> dict[str, Encoding]:

@@ -18,7 +18,7 @@ from compiler.ir.types import DType, TensorType
 from compiler.numerics.scalar import nearest
 
 if TYPE_CHECKING:
-    from compiler.precision.rewrite import Rewriter
+    from compiler.precision.rewrite import Conversion
 
 Array = np.ndarray[Any, Any]
 LEAST = 1 << 14  # elements of a table for which a second gather and a product are worth it
@@ -50,21 +50,21 @@ def _trailing(lead: int, count: int) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(int(i == lead + j) for i in range(lead + count)) for j in range(count))
 
 
-def gathered(node: Gather, work: Rewriter) -> Node:
+def gathered(node: Gather, work: Conversion) -> Node:
     """Rows of codes and their scales, gathered apart; the node that multiplies them is the answer."""
     name, source = node.data.value, node.source
     made, scales = row_codes(work.graph.constants[name])
     lead = len(node.loops) - made.ndim + 1
     index = node.indices[0]
     assert index is not None
-    rows = work.unused(f"{node.output}~i8")
+    rows = work.value(f"{node.output}~i8", TensorType(DType.I8, node.loops))
     data = replace(node.data, value=work.constant(f"{name}~i8", made))
-    work.emit(replace(node, name=f"{source[0]}~{rows}", output=rows, data=data), TensorType(DType.I8, node.loops))
+    work.emit(replace(node, name=f"{source[0]}~{rows}", output=rows, data=data))
     outer = node.loops[:lead]
-    each = work.unused(f"{node.output}~scale")
+    each = work.value(f"{node.output}~scale", TensorType(DType.F32, outer))
     places = replace(index, access=Access(index.access.offset, tuple(row[:lead] for row in index.access.matrix)))
     column = Operand(work.constant(f"{name}~scale", scales), Access((0,), ((0,) * lead,)))
-    work.emit(Gather(f"{source[0]}~{each}", each, source, outer, column, (places,)), TensorType(DType.F32, outer))
+    work.emit(Gather(f"{source[0]}~{each}", each, source, outer, column, (places,)))
     own = tuple(tuple(int(i == j) for i in range(len(node.loops))) for j in range(lead))
     operands = (Operand(rows, Access.identity(len(node.loops))), Operand(each, Access((0,) * lead, own)))
     product = Term("mul", (arg(0, DType.I8), arg(1, DType.F32)), DType.F32)

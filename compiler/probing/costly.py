@@ -11,7 +11,7 @@ from compiler.errors import DoesNotFit, ModelError
 from compiler.ir.graph import Compute
 from compiler.isa.instruction import Op
 from compiler.isa.table import TABLE, time
-from compiler.precision import PRECISIONS
+from compiler.precision import PRECISIONS, offered
 from compiler.probing.fit import LARGEST, figure, varied
 from compiler.probing.layers import NAMES, SIZES, feeds, layer
 from compiler.targets import Target
@@ -72,7 +72,8 @@ def _trials(target: Target) -> Iterator[Trial | str]:
     """Each layer in each precision at the largest size that fits, or its name and why it cannot be compiled."""
     for name in NAMES:
         for precision in PRECISIONS:
-            yield _trial(target, name, precision)
+            if precision in offered(target.matrix.tiles):
+                yield _trial(target, name, precision)
 
 
 def _trial(target: Target, name: str, precision: str) -> Trial | str:

@@ -97,7 +97,7 @@ def _sequence(found: dict[str, Any], r: Resources, target: Target) -> dict[str, 
 
 def peak_per_cycle(target: Target, precision: str) -> int:
     """Most operations per cycle in that precision: of the planes, or of the vector unit where no plane multiplies it."""
-    tile = target.matrix.tiles.get({"float16": "f16", "int8": "i8"}.get(precision, "f32"))
+    tile = target.matrix.tiles.get({"float16": "f16", "bfloat16": "bf16", "int8": "i8"}.get(precision, "f32"))
     if tile is None:
         return target.vector.lanes * target.vector.alus * max(target.vector.instances, 1)
     return 2 * tile[0] * tile[1] * target.matrix.instances

@@ -42,11 +42,11 @@ def reserved_slots(
         at = plane.array.ii
         for chain in _circle([chains[n] for n in some]):
             n = some[chain]
-            seat = _reserved(plane, number, chains[n], banks[n], at)
-            if seat is None:
+            slot = _reserved(plane, number, chains[n], banks[n], at)
+            if slot is None:
                 return None
-            found[n], at = seat, seat.places[-1].start + chains[n][-1].beats
-    return [seat for seat in found if seat is not None]
+            found[n], at = slot, slot.places[-1].start + chains[n][-1].beats
+    return [slot for slot in found if slot is not None]
 
 
 def _reserved(plane: Plane, number: int, blocks: Sequence[Block], banks: int, at: int) -> Slot | None:
@@ -134,8 +134,8 @@ class SlotScheduler(ModuloScheduler):
         found = reserved_slots(problem.blocks, wanted, self.planes)
         self.none = found is None
         self.free: dict[Hashable, list[Slot]] = {}
-        for kind, seat in zip(self.kinds, found or (), strict=False):
-            self.free.setdefault(kind, []).append(seat)
+        for kind, slot in zip(self.kinds, found or (), strict=False):
+            self.free.setdefault(kind, []).append(slot)
 
     def run(self) -> Placement:
         """Place everything; ``InfeasibleII`` where there are no slots, ``Spent`` where they do not help."""

@@ -193,7 +193,9 @@ def unrolled(node: Compute, operand: int, order: list[int], shape: tuple[int, ..
     extents = tuple(n if u else 1 for n, u in zip(node.loops, used, strict=True))
     s = pl.stream(home, read.access, extents, ((), tuple(order), ()))
     counts, strides = zip(*s.strides()[1], strict=True) if order else ((), ())
-    return np.ndarray(counts, array.dtype, buffer=array.reshape(-1).data, offset=s.offset, strides=strides)
+    return np.ndarray(
+        counts, array.dtype, buffer=array.reshape(-1).view(np.uint8).data, offset=s.offset, strides=strides
+    )
 
 
 def weights(f: Gemm, columns: int, tiler: Tiler) -> list[tuple[int, int]]:

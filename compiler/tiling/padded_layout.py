@@ -51,7 +51,7 @@ def stored(value: str, place: pl.Place, tiler: Tiler) -> pl.Place:
     def place_of_filter() -> np.ndarray[Any, Any]:
         reach = sum(step * (n - 1) for n, step in zip(place.shape, place.strides, strict=True)) + array.itemsize
         home = np.zeros(reach // array.itemsize, array.dtype)
-        np.ndarray(array.shape, array.dtype, buffer=home.data, strides=place.strides)[...] = array
+        np.ndarray(array.shape, array.dtype, buffer=home.view(np.uint8).data, strides=place.strides)[...] = array
         return home
 
     return replace(place, buffer=tiler.store((value, "spread", place.strides), value, place_of_filter))

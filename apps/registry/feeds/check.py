@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from apps.figures import shape_format
@@ -34,6 +35,20 @@ class TensorType:
 
     def __str__(self) -> str:
         return f"'{self.name}' ({self.dtype}, {shape_format(self.shape)})"
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Return whether a type holds floats. NumPy's own kinds leave out bfloat16 and float8."""
+    return "float" in dtype.name
+
+
+def widened(array: Array) -> Array:
+    """Return an array of a small type (bfloat16, float8, 4 bits) in a type that .npz files can hold, with the same values; any
+    other array as it is.
+    """
+    if array.dtype.isbuiltin != 2:  # 2 marks types that another package brings to NumPy
+        return array
+    return array.astype(np.float32 if is_float(array.dtype) else np.int8)
 
 
 def items_check(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> dict[str, Array]:
@@ -114,7 +129,7 @@ def _typed(array: Array, wanted: TensorType) -> Array:
     dtype = np.dtype(wanted.dtype)
     if array.dtype == dtype:
         return np.ascontiguousarray(array)
-    if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and dtype.kind != "f"):
+    if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and not is_float(dtype)):
         raise InputError([f"Input {wanted} needs numbers of type {dtype.name}; yours are {array.dtype.name}."])
     source, converted = array.reshape(-1), np.empty(array.shape, dtype)
     target = converted.reshape(-1)
@@ -134,9 +149,9 @@ def _lost(array: Array, converted: Array) -> Array:
     lost: Array
     if array.dtype.kind == "f":
         lost = np.isfinite(array) & ~np.isfinite(converted)
-    elif converted.dtype.kind == "f":
+    elif is_float(converted.dtype):
         magnitude = np.abs(array.astype(np.float64))
-        is_exact_range = magnitude <= 2.0 ** (np.finfo(converted.dtype).nmant + 1)
+        is_exact_range = magnitude <= 2.0 ** (ml_dtypes.finfo(converted.dtype).nmant + 1)
         lost = ~is_exact_range & ((magnitude >= 2.0**63) | (converted.astype(array.dtype) != array))
     else:
         lost = (converted.astype(array.dtype) != array) | ((array < 0) != (converted < 0))
@@ -149,6 +164,6 @@ def seeded_items(types: Sequence[TensorType], items: Sequence[int] | Array, *, s
     for row, item in enumerate(items):
         random = np.random.default_rng([seed, int(item)])
         for one in types:
-            is_real = np.dtype(one.dtype).kind == "f"
+            is_real = is_float(np.dtype(one.dtype))
             arrays[one.name][row] = random.random(one.shape) if is_real else random.integers(0, 2, one.shape)
     return arrays

@@ -12,7 +12,7 @@ from typing import IO, Any, BinaryIO
 
 import numpy as np
 
-from apps.registry.feeds.check import BYTES_MAX, Array, InputError, TensorType
+from apps.registry.feeds.check import BYTES_MAX, Array, InputError, TensorType, is_float, widened
 
 NPY_MAGIC = b"\x93NUMPY"
 ZIP_MAGIC = b"PK"
@@ -132,18 +132,18 @@ def _array_of_lists(nested: object, wanted: np.dtype[Any]) -> Array:
     array = np.array(nested)
     if array.dtype.kind not in "biuf":
         raise TypeError("not numbers")
-    if wanted.kind == "f" and array.dtype.kind in "iu":
+    if is_float(wanted) and array.dtype.kind in "iu":
         return array.astype(wanted)
     return array
 
 
 def arrays_pack(arrays: Mapping[str, Array]) -> bytes:
-    """Return the arrays as .npz bytes; equal arrays give equal bytes."""
+    """Return the arrays as .npz bytes; equal arrays give equal bytes. Small types are widened."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(arrays):
             with archive.open(member_of(name), "w") as part:
-                np.lib.format.write_array(part, np.asanyarray(arrays[name]), allow_pickle=False)
+                np.lib.format.write_array(part, widened(np.asanyarray(arrays[name])), allow_pickle=False)
     return buffer.getvalue()
 
 

@@ -42,7 +42,7 @@ def completed(program, line, capsys):
         ("python -m compiler", "report mod", []),  # the shell's own: files
         ("takt", "ver", ["verify"]),
         ("takt", "target ", ["list", "new", "check", "compare"]),
-        ("takt", "target compare --precision ", ["float32", "float16", "int8"]),
+        ("takt", "target compare --precision ", ["float32", "float16", "bfloat16", "int8"]),
         ("takt", "completion ", list(SHELLS)),
         ("takt", "report --book ", []),
     ],

@@ -63,3 +63,40 @@ def test_scattered_places_and_those_outside_stay_a_gather(places):
     if max(places) >= ROWS:
         with pytest.raises(InterpreterFault):
             run(done, feed())
+
+
+def relative(queries, keys, first, steps, uneven):
+    """What a table of relative positions [queries, ROWS] says of each query and key, at places that a constant holds."""
+    places = first + steps[0] * np.arange(queries)[:, None] + steps[1] * np.arange(keys)[None]
+    places = places.copy()
+    places.flat[-1] += uneven
+    rows, both = Access((0, 0), ((1, 0), (0, 0))), Access((0, 0), ((1, 0), (0, 1)))
+    node = Gather("pick", "y", ("pick",), (queries, keys), Operand("x", rows), (None, Operand("at", both)))
+    types = {
+        "x": TensorType(DType.F32, (queries, ROWS)),
+        "at": TensorType(DType.I64, places.shape),
+        "y": TensorType(DType.F32, (queries, keys)),
+    }
+    return Graph("relative", ("x",), ("y",), types, {"at": places}, (node,))
+
+
+@given(
+    st.integers(2, 6),
+    st.integers(2, 6),
+    st.integers(-ROWS - 5, ROWS + 5),
+    st.tuples(st.integers(-3, 3), st.integers(-3, 3)),
+)
+def test_places_that_go_up_evenly_along_two_loops_are_a_view(queries, keys, first, steps):
+    graph = relative(queries, keys, first, steps, 0)
+    places = graph.constants["at"]
+    inside = (places.min() >= 0 and places.max() < ROWS) or (places.min() >= -ROWS and places.max() < 0)
+    done = verify(known_places(graph))
+    assert [type(node) for node in done.nodes] == [View if inside else Gather]
+    if places.min() >= -ROWS and places.max() < ROWS:
+        fed = {"x": np.arange(queries * ROWS, dtype=np.float32).reshape(queries, ROWS)}
+        np.testing.assert_array_equal(run(done, fed)["y"], run(graph, fed)["y"])
+
+
+def test_places_that_are_not_even_stay_a_gather():
+    graph = relative(3, 4, 10, (1, -1), 1)
+    assert known_places(graph).nodes == graph.nodes

@@ -109,3 +109,22 @@ def test_an_expression_that_cannot_be_scaled_is_multiplied_at_its_end():
     stored = expression(storing(arg(0, DType.F32).op("exp"), kind, no_constants))
     assert [s.op for s in stored.steps] == ["arg", "exp", "const", "mul", "nearest"]
     assert const(2.0, DType.F32).imm == stored.steps[2].imm
+
+
+def test_a_factor_makes_no_operand_that_an_epilogue_has_no_place_for():
+    """A value that is used twice keeps its own constants; the factor is a step of its own where they would be too many."""
+    made = []
+
+    def leaf(term, factor, addend):
+        if term.imm < 0:
+            return None
+        made.append(term.imm)
+        return arg(len(made) + 9, DType.F32)
+
+    scaled = arg(-1, DType.F32) * arg(0, DType.F32) + arg(1, DType.F32)
+    gated = scaled * (scaled.op("erf") + 1.0) + arg(2, DType.F32) * 1.5
+    kind = Encoding(DType.I8, 0.25, 0)
+    assert len(expression(storing(gated, kind, leaf)).reads) == 3
+    made.clear()
+    alone = scaled + arg(2, DType.F32) * 1.5
+    assert 10 in expression(storing(alone, kind, leaf)).reads

@@ -72,7 +72,7 @@ def test_tiles_that_write_a_line_in_common_are_mates(tiles: list[Tile]) -> None:
                     dependences.gap(other.writes, tile.writes),
                     dependences.gap(tile.writes, other.writes),
                 )
-    found = problem._clear_of_writes(tiles)
+    found = problem._output_dependences(tiles)
     assert {n: {m: apart for m, *apart in output_dependences} for n, output_dependences in found.items()} == {
         n: {m: list(apart) for m, apart in output_dependences.items()} for n, output_dependences in wanted.items()
     }

@@ -60,7 +60,7 @@ def test_periods_that_begin_alike_place_what_each_places_alone(target, objective
 
     shared, fewer = made()
     monkeypatch.setattr(
-        initiation_interval, "Insertion", lambda *given: ModuloScheduler(*given[:-1])
+        initiation_interval, "ModuloScheduler", lambda *given: ModuloScheduler(*given[:-1])
     )  # nothing is common
     alone, all_ = made()
     assert shared == alone
