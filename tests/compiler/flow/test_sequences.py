@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import compiler
+from compiler.__main__ import main
 from compiler.bundle import SHARED, Bundle, read_programs
 from tests.compiler.flow.growing import VOCABULARY, growing_decoder
 from tests.compiler.flow.test_caches import Runtime
@@ -75,3 +76,15 @@ def test_the_report_prices_a_prefill_and_a_decode_token(bundle):
 def test_a_program_that_continues_no_sequence_has_no_price_of_a_token(data):
     program = compiler.compile(compiler.load(data, {"batch": 1, "sequence": 1, "past": 3, "total": 4}))
     assert program.report()["sequence"] == {}
+
+
+def test_the_command_line_prices_a_decode_token(data, tmp_path, capsys):
+    path = tmp_path / "decoder.onnx"
+    path.write_bytes(data)
+    sizes = ["--dim", "batch=1", "--dim", "sequence=1", "--context", str(CONTEXT)]
+    assert main(["report", str(path), *sizes]) == 0
+    assert "decode token" in capsys.readouterr().out
+    assert main(["report", str(path), *sizes, "--cache", "past_k0=present_v0"]) != 0
+    assert "'present_v0' is not 'past_k0' with new rows behind it" in capsys.readouterr().err
+    assert main(["report", str(path), "--dim", "batch=1", "--cache", "past_k0=present_k0"]) != 0
+    assert "named without a context" in capsys.readouterr().err
