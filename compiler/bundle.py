@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from compiler.sessions import BundleSession
 
 MAGIC = b"TAKTBUN\n"
+SHARED = b"TAKTBUS\n"  # of a bundle that holds the image of its programs' constants once, in the first of them
 MOST = 1024  # programs of one bundle
 
 
@@ -80,12 +81,23 @@ class Bundle:
 
     def to_bytes(self) -> bytes:
         """All programs with their sizes as a file holds them; ``from_bytes`` reads them back."""
-        parts = [MAGIC, struct.pack("<I", len(self.programs))]
-        for dims, program in zip(self.dims, self.programs, strict=True):
+        image = self.shared_constants
+        parts = [SHARED if image else MAGIC, struct.pack("<I", len(self.programs))]
+        for n, (dims, program) in enumerate(zip(self.dims, self.programs, strict=True)):
             key = json.dumps(dims, sort_keys=True).encode()
             data = program.to_bytes()
+            if image:
+                at = data.index(image)
+                data = struct.pack("<Q", at) + (data[:at] + data[at + len(image) :] if n else data)
             parts += [struct.pack("<IQ", len(key), len(data)), key, data]
         return b"".join(parts)
+
+    @property
+    def shared_constants(self) -> bytes:
+        """The image of constants that all programs have in common (weights that lie at the same addresses); empty where
+        they differ."""
+        images = [program.binary.constants for program in self.programs]
+        return bytes(images[0]) if len(images) > 1 and all(i == images[0] for i in images) else b""
 
     @property
     def digest(self) -> str:
@@ -96,11 +108,13 @@ class Bundle:
     def from_bytes(data: bytes) -> Bundle:
         """The inverse of ``to_bytes``; ``ModelError`` for anything else."""
         try:
-            if data[: len(MAGIC)] != MAGIC:
+            shared = data[: len(SHARED)] == SHARED
+            if not shared and data[: len(MAGIC)] != MAGIC:
                 raise ValueError
             (count,) = struct.unpack_from("<I", data, len(MAGIC))
             at = len(MAGIC) + 4
-            dims, programs = [], []
+            dims: list[dict[str, int]] = []
+            programs: list[Program] = []
             if not 0 < count <= MOST:
                 raise ValueError
             for _ in range(count):
@@ -111,7 +125,8 @@ class Bundle:
                 if len(data) < at + size or not all(type(v) is int for v in key.values()):
                     raise ValueError
                 dims.append({str(k): int(v) for k, v in key.items()})
-                programs.append(Program.from_bytes(memoryview(data)[at : at + size]))
+                body = memoryview(data)[at : at + size]
+                programs.append(Program.from_bytes(_whole(body, programs) if shared else body))
                 at += size
             if at != len(data):
                 raise ValueError
@@ -120,6 +135,13 @@ class Bundle:
         return Bundle(tuple(dims), tuple(programs))
 
 
+def _whole(body: memoryview, before: Sequence[Program]) -> memoryview:
+    """A program of a bundle that shares constants, with the first one's in their place."""
+    (at,) = struct.unpack_from("<Q", body)
+    body = body[8:]
+    return memoryview(b"".join((body[:at], before[0].binary.constants, body[at:]))) if before else body
+
+
 def read_programs(data: bytes) -> Program | Bundle:
     """A program or a bundle, whichever the bytes are."""
-    return Bundle.from_bytes(data) if data[: len(MAGIC)] == MAGIC else Program.from_bytes(data)
+    return Bundle.from_bytes(data) if data[: len(MAGIC)] in (MAGIC, SHARED) else Program.from_bytes(data)

@@ -19,6 +19,7 @@ from compiler.precision.feeds import fitting
 from compiler.program import Program
 from compiler.scheduling.build import Plan, Tiled, plans, tiled
 from compiler.scheduling.initiation_interval import OBJECTIVES
+from compiler.sharing import Emitted, together
 from compiler.shortage import Attempt, Way, floor, hopeless, in_vain, refusal, ways
 from compiler.targets import Target
 from compiler.tiling import external
@@ -84,20 +85,20 @@ def compile(
     machine = targets.resolve(target)
     with uncollected():
         if not isinstance(graph, Buckets):
-            return _compile(graph, machine, precision, calibration, objective, on_stage)
+            return Program(_compile(graph, machine, precision, calibration, objective, on_stage).binary, machine)
         if isinstance(calibration, Calibration):
             raise ModelError(
                 "one calibration does not serve several buckets; give its feeds, or compile bucket by bucket"
             )
-        programs = tuple(
-            _compile(g, machine, precision, fitting(g, calibration), objective, on_stage) for g in graph.graphs
-        )
-    return Bundle(graph.dims, programs)
+        each = (_compile(g, machine, precision, fitting(g, calibration), objective, on_stage) for g in graph.graphs)
+        sequence = all("context" in g.metadata for g in graph.graphs)
+        binaries = together(list(each)) if sequence else [one.binary for one in each]
+    return Bundle(graph.dims, tuple(Program(binary, machine) for binary in binaries))
 
 
 def _compile(
     graph: Graph, target: Target, precision: str, calibration: Examples, objective: str, on_stage: Stage
-) -> Program:
+) -> Emitted:
     from compiler.passes import optimise, shape_for_units
 
     if precision not in offered(target.matrix.tiles):
@@ -123,7 +124,7 @@ def _compile(
                 if tried[0].total <= target.memory_bytes:
                     raise
             break  # memory is what is missing, and whatever fits is too long
-        if isinstance(found, Program):
+        if isinstance(found, Emitted):
             return found
         tried.append(found)
         if hopeless(found):
@@ -143,7 +144,7 @@ class _Job:
     on_stage: Stage
     unused: Tiled | None = None
 
-    def tried(self, way: Way) -> Program | Attempt:
+    def tried(self, way: Way) -> Emitted | Attempt:
         """A program that fits, or what the last one asks for: with fewer arenas, then with constants in external memory."""
         target, extents = self.target, external.extents(self.target)
         for extent in extents[-1:] if way.in_turns else extents:
@@ -165,9 +166,10 @@ class _Job:
                 attempt = Attempt.planned(plan)
                 if _fits(plan, 0):
                     self.on_stage("binary")
-                    binary = emit(plan, notes(plan, way.graph, _least(plan, self.fused), self.precision) | self.facts)
+                    said = notes(plan, way.graph, _least(plan, self.fused), self.precision) | self.facts
+                    binary = emit(plan, said)
                     if _fits(plan, binary.instruction_bytes):
-                        return Program(binary, target)
+                        return Emitted(plan, said, binary)
                     attempt = Attempt.planned(plan, binary.instruction_bytes)
                 if plan.map.copies == 1:
                     break

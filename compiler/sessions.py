@@ -49,12 +49,16 @@ def fitted(array: Array, shape: tuple[int, ...]) -> Array:
 
 
 class BundleSession:
-    """Runs the programs of a bundle on one sequence; ``moves`` lists what the changes of program cost."""
+    """Runs the programs of a bundle on one sequence; ``moves`` lists what the changes of program cost.
+
+    Programs that keep the same variables (a prefill and a step of one context) take turns as the sizes ask.
+    """
 
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
         self._place: int | None = None
         self._session: Session | None = None
+        self._one_set = len({_variables(program) for program in bundle.programs}) == 1
         self.moves: list[Move] = []
 
     @property
@@ -72,7 +76,7 @@ class BundleSession:
     ) -> tuple[dict[str, Array], Counters]:
         """One inference on the smallest program that holds the sizes and everything so far; errors as in ``simulate``."""
         wanted = self._bundle.sizes(length, sizes)
-        if self._place is not None:
+        if self._place is not None and not self._one_set:
             held = self._bundle.dims[self._place]
             wanted = {name: max(size, wanted.get(name, 0)) for name, size in held.items()}
         chosen = self._bundle.programs.index(self._bundle.program_for(**wanted))
@@ -92,5 +96,15 @@ class BundleSession:
                     "the programs of this bundle do not keep the same variables; compile them from one model"
                 )
             session.set_state({name: fitted(array, shapes[name]) for name, array in kept.items()})
+        if before is not None and not _in_place(before, program):
             self.moves.append(move(before, program))
         self._place, self._session = chosen, session
+
+
+def _in_place(before: Program, program: Program) -> bool:
+    """Whether the variables of both programs lie at the same addresses."""
+    return [(s.name, s.base) for s in before.binary.states] == [(s.name, s.base) for s in program.binary.states]
+
+
+def _variables(program: Program) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
+    return tuple((slot.name, slot.dtype, slot.shape) for slot in program.binary.states)

@@ -25,7 +25,7 @@ def notes(plan: Plan, graph: Graph, bounds: dict[str, Any], precision: str) -> d
         "arena_bound": plan.arena_bound,
         "critical": critical_path(plan),
         "rows": [_row(name, node) for name, node in zip(plan.names, plan.nodes, strict=True)],
-        "buffers": _buffers(plan),
+        "buffers": buffers_of(plan),
         "weights": _weights(plan),
         "external": _outside(plan),
         "edges": _edges(plan),
@@ -41,7 +41,7 @@ def _row(name: str, node: Node | None) -> dict[str, Any]:
     return {"kind": kind, "source": list(node.source)}
 
 
-def _buffers(plan: Plan) -> list[list[Any]]:
+def buffers_of(plan: Plan) -> list[list[Any]]:
     """[name, kind, address, bytes, first cycle, last cycle] of every buffer, by address."""
     lives = {life.name: (life.start, life.end) for life in plan.live_ranges}
     rows = []

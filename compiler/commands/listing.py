@@ -79,12 +79,21 @@ def summary(data: dict[str, Any]) -> list[tuple[str, str, str]]:
         *found,
         ("IO", f"{r['io']['bytes_in']:,} bytes in, {r['io']['bytes_out']:,} bytes out", ""),
         ("energy", f"{r['energy_fj'] / 1e9:,.3f} uJ", ""),
+        *_token(data.get("sequence", {})),
         (
             "loading",
             f"{load['bytes_in']:,} bytes in {_time(load['cycles_in'], h['clock_hz'])}",
             "before the first inference: " + ", ".join(f"{kind} {size:,}" for kind, size in crossing.items()),
         ),
     ]
+
+
+def _token(s: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """What a token of a sequence costs, in a row; none where the program continues no sequence."""
+    if not s:
+        return []
+    cost = f"{s['cycles_per_token']} cycles, {s['us_per_token']} us, {s['link_bytes_per_token']} bytes over the link"
+    return [(f"{s['kind']} token", cost, f"{s['tokens']:,} in a run, {s['context']:,} in the context")]
 
 
 def report(data: dict[str, Any], more: Sequence[str] = ()) -> list[str]:

@@ -12,7 +12,7 @@ from compiler.errors import ModelError
 from compiler.isa import binary
 from compiler.program import Program
 
-MAGICS = (binary.MAGIC, bundle.MAGIC)
+MAGICS = (binary.MAGIC, bundle.MAGIC, bundle.SHARED)
 WHAT = "a program that compile wrote"
 
 

@@ -15,7 +15,7 @@ from compiler.errors import ModelError
 from compiler.frontend import external
 from compiler.frontend.limits import DEFAULT, Limits
 
-_COMPILED = (b"TAKTBIN\n", b"TAKTBUN\n")  # how programs and bundles begin
+_COMPILED = (b"TAKTBIN\n", b"TAKTBUN\n", b"TAKTBUS\n")  # how programs and bundles begin
 POINTER = b"version https://git-lfs.github.com/spec/"  # how what Git LFS keeps in place of a file begins
 Source = str | Path | bytes | ModelProto
 

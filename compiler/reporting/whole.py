@@ -33,6 +33,7 @@ def report(binary: Binary, target: Target) -> dict[str, Any]:
         "bounds": bounds_of(binary),
         "accuracy": found.get("accuracy", {}),
         "combined": found.get("combined", []),
+        "sequence": _sequence(found, resources, target),
         "graph": _graph(rows, found),
         "ports": [
             {"name": p.name, "dtype": p.host or p.dtype, "wire": p.dtype, "shape": list(p.shape), "output": p.output}
@@ -73,6 +74,24 @@ def _headline(binary: Binary, target: Target, r: Resources, found: dict[str, Any
         "memory_share": f"{used / target.memory_bytes:.6f}",
         "exact": r.exact,
         "reason": r.reason,
+    }
+
+
+def _sequence(found: dict[str, Any], r: Resources, target: Target) -> dict[str, Any]:
+    """What a token costs in a program that continues a sequence: the run's cost over the tokens that it adds; else nothing."""
+    facts = found.get("metadata", {})
+    tokens, context = (str(facts.get(name, "")) for name in ("tokens", "context"))
+    if not (tokens.isdecimal() and context.isdecimal() and int(tokens)):
+        return {}
+    count = int(tokens)
+    return {
+        "kind": "decode" if count == 1 else "prefill",
+        "tokens": count,
+        "context": int(context),
+        "cycles_per_token": f"{r.cycles / count:.1f}",
+        "us_per_token": microseconds(-(-r.cycles // count), target.clock_hz),
+        "link_bytes_per_token": f"{(r.io.bytes_in + r.io.bytes_out) / count:.1f}",
+        "energy_fj_per_token": -(-r.energy_fj // count),
     }
 
 

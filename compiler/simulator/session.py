@@ -101,6 +101,9 @@ def _context(binary: Binary) -> tuple[StateSlot, int, int] | None:
     """Where the length of the caches is kept, how many rows they have, and how many a run adds; None without caches."""
     if not any(slot.dtype == "i64" and slot.shape == (1,) for slot in binary.states):
         return None
-    facts = json.loads(binary.notes or "{}").get("metadata", {})
-    slots = [slot for slot in binary.states if slot.name == facts.get("length")]
-    return (slots[0], int(facts["context"]), int(facts["tokens"])) if slots else None
+    try:
+        facts = json.loads(binary.notes)["metadata"]
+        slots = [slot for slot in binary.states if slot.name == facts["length"]]
+        return slots[0], int(facts["context"]), int(facts["tokens"])
+    except (ValueError, LookupError, TypeError):
+        return None
