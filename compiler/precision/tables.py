@@ -7,6 +7,7 @@ that is gathered and multiplied is stored once.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 LEAST = 1 << 14  # elements of a table for which a second gather and a product are worth it
+SHARE = (
+    4  # times as many elements as a run reads of it: where most rows are read, the product costs more than bytes save
+)
 WIDE = 32  # elements of a row
 
 
@@ -36,7 +40,9 @@ def row_codes(table: Array) -> tuple[Array, Array]:
 def is_table(node: Gather, graph: Graph) -> bool:
     """Whether whole rows of a large constant are gathered by one index, which the rows' elements do not decide."""
     table = graph.constants.get(node.data.value)
-    if table is None or table.dtype != np.float32 or table.size < LEAST or table[0].size < WIDE:
+    if table is None or table.dtype != np.float32 or table[0].size < WIDE:
+        return False
+    if table.size < max(LEAST, SHARE * prod(node.loops)):
         return False
     lead, rank = len(node.loops) - table.ndim + 1, table.ndim
     index, others = node.indices[0], node.indices[1:]

@@ -49,3 +49,9 @@ def test_a_row_of_zeros_stays_zero():
     assert not codes[3].any()
     assert np.isfinite(scales).all()
     assert np.abs(codes).max(axis=1)[scales > 1e-30].min() == 127
+
+
+def test_a_table_of_which_a_run_reads_most_stays_as_it_is():
+    array = table()
+    program = compiler.compile(compiler.load(embedding(array, (1, ROWS // 3))), precision="int8")
+    assert program.resources.storage.weights >= 4 * array.size
