@@ -66,6 +66,7 @@ def test_the_library_names_its_arguments_and_a_page_neither(place: Path) -> None
             "dims": {},
             "constants": {},
             "buckets": 1,
+            "bytes_max": 1 << 20,
         }
         (place / "job").mkdir(exist_ok=True)
         (place / "job" / "model.onnx").write_bytes((place / model).read_bytes())
