@@ -92,8 +92,7 @@ def _entries_check(entries: list[Entry], bytes_max: int) -> None:
     if total > bytes_max:
         raise PackageError(f"The files in the archive have {total:,} bytes; the maximum is {bytes_max:,}.")
     for name in names:
-        path = PurePosixPath(name)
-        if not name or path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name or str(path) != name:
+        if not _is_plain(name):
             raise PackageError(
                 f"The archive has a file named {name[:80]!r}. Pack the files by their names below one folder."
             )
@@ -102,6 +101,13 @@ def _entries_check(entries: list[Entry], bytes_max: int) -> None:
     models = [name for name in names if name.endswith(".onnx")]
     if len(models) != 1:
         raise PackageError(f"The archive has {len(models)} files named *.onnx. Pack one model with its side files.")
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name stays below the folder that it is unpacked into, and is written in one way."""
+    path = PurePosixPath(name)
+    outside = path.is_absolute() or ".." in path.parts
+    return bool(name) and not outside and "\\" not in name and "\0" not in name and str(path) == name
 
 
 def package_write(files: list[tuple[str, int, IO[bytes]]], target: IO[bytes]) -> None:

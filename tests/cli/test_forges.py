@@ -283,7 +283,7 @@ def test_pointers_of_a_large_file_store_stand_for_their_files(project: Project) 
     [
         ("", 'write format = "takt-review/1"'),
         ('format = "takt-review/1"\ntargets = "lpu"', "did you mean target?"),
-        ('format = "takt-review/1"\nprecision = "int4"', "write one of float32, float16, int8"),
+        ('format = "takt-review/1"\nprecision = "int4"', "write one of float32, float16, bfloat16, int8"),
         ('format = "takt-review/1"\ntarget = "abacus"', "there is no target 'abacus'"),
         ('format = "takt-review/1"\ndims = {batch = 0}', "dims.batch: 0 is out of range"),
         ('format = "takt-review/1"\ndims = {batch = []}', "write at least one size"),

@@ -71,14 +71,22 @@ def external_data(model: ModelProto, beside: Path | None) -> Iterator[Finding]:
             node=outside[0].name,
             count=len(outside),
         )
-        return
-    if beside is None:
-        return
+    elif beside is not None:
+        yield from _unmapped(outside, beside)
+        yield from _unnamed(model, beside)
+
+
+def _unmapped(outside: list[TensorProto], beside: Path) -> Iterator[Finding]:
+    """Yield a finding for each tensor that its side file does not hold."""
     for tensor in outside:
         try:
             external.mapped(tensor, beside, _claimed_bytes(tensor) or 0, f"The tensor {tensor.name[:80]!r}")
         except ModelError as error:
             yield Finding("external-data", error.message, "", node=tensor.name)
+
+
+def _unnamed(model: ModelProto, beside: Path) -> Iterator[Finding]:
+    """Yield a finding for each side file that no tensor names."""
     named = {*external.locations(model)}
     here = (path.relative_to(beside).as_posix() for path in beside.rglob("*") if path.is_file())
     for name in sorted(name for name in here if name not in named and not name.endswith(".onnx")):
