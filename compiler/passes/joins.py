@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from compiler.ir.access import Access
-from compiler.ir.graph import Compute, Graph, Join, Node, Operand, Reshape
+from compiler.ir.graph import Compute, Graph, Join, Node, Reshape
 from compiler.passes.clean import dead_code, uses
 from compiler.passes.rewriter import Rewriter
 from compiler.passes.views import canonical
@@ -18,18 +18,15 @@ from compiler.passes.views import canonical
 def behind_parts(graph: Graph) -> Graph:
     """Every map of a join that nobody else reads as maps of the join's parts, where these are made for it alone."""
     writer, counts = Rewriter(graph), uses(graph)
-    for node in graph.nodes:
-        join = _joined(node, writer) if isinstance(node, Compute) and _is_map(node) else None
-        if isinstance(node, Compute) and join is not None and all(_is_own(p, node, writer, counts) for p in join.parts):
-            writer.nodes += _parts(node, join, writer)
-        else:
-            writer.nodes.append(node)
-    return dead_code(writer.done()) if len(writer.nodes) > len(graph.nodes) else graph
 
+    def made(node: Compute) -> list[Node] | None:
+        join = _joined(node, writer) if node.is_map and not node.indices else None
+        if join is None or not all(_is_own(part, node, writer, counts) for part in join.parts):
+            return None
+        return _parts(node, join, writer)
 
-def _is_map(node: Compute) -> bool:
-    """Whether a node gives an element for each point of its loops, wherever the point is."""
-    return node.reducer is None and node.post is None and all(step.op != "index" for step in node.expr.steps)
+    found = writer.each(made, Compute)
+    return graph if found is graph else dead_code(found)
 
 
 def _joined(node: Compute, writer: Rewriter) -> Join | None:
@@ -38,10 +35,9 @@ def _joined(node: Compute, writer: Rewriter) -> Join | None:
     if len(found) != 1 or [n.output for n in writer.readers.get(found[0].output, [])] != [node.output]:
         return None
     whole = next(o for o in node.operands if o.value == found[0].output)
-    same = canonical(whole.access, node.loops) == canonical(Access.identity(len(node.loops)), node.loops)
-    same = same and writer.types[found[0].output].shape == node.loops
-    kept = found[0].output not in writer.graph.outputs and found[0].guard == node.guard
-    return found[0] if same and kept else None
+    plain = canonical(Access.identity(len(node.loops)), node.loops)
+    same = canonical(whole.access, node.loops) == plain and writer.types[whole.value].shape == node.loops
+    return found[0] if same and whole.value not in writer.graph.kept and found[0].guard == node.guard else None
 
 
 def _is_own(part: str, node: Compute, writer: Rewriter, counts: dict[str, int]) -> bool:
@@ -54,31 +50,15 @@ def _is_own(part: str, node: Compute, writer: Rewriter, counts: dict[str, int]) 
 
 def _parts(node: Compute, join: Join, writer: Rewriter) -> list[Node]:
     kind, at = writer.types[node.output], 0
-    made: list[Node] = []
+    made: list[Compute] = []
     for part in join.parts:
         shape = writer.types[part].shape
         operands = tuple(
-            Operand(part, o.access) if o.value == join.output else _from(o, join.axis, at) for o in node.operands
+            replace(o, value=part) if o.value == join.output else o.read_by(o.access.shifted(join.axis, at))
+            for o in node.operands
         )
-        output = writer.value(f"{node.output}~part", replace(kind, shape=shape))
-        made.append(
-            replace(
-                node,
-                name=writer.name(f"{node.name}~part"),
-                output=output,
-                loops=shape,
-                parallel=len(shape),
-                operands=operands,
-            )
-        )
+        name, value = writer.name(f"{node.name}~part"), writer.value(f"{node.output}~part", replace(kind, shape=shape))
+        made.append(replace(node, name=name, output=value, loops=shape, parallel=len(shape), operands=operands))
         at += shape[join.axis]
-    return [
-        *made,
-        Join(node.name, node.output, node.source, tuple(n.output for n in made), join.axis, guard=node.guard),
-    ]
-
-
-def _from(operand: Operand, loop: int, start: int) -> Operand:
-    """The operand as a loop that begins at ``start`` reads it."""
-    offset = tuple(o + row[loop] * start for o, row in zip(operand.access.offset, operand.access.matrix, strict=True))
-    return replace(operand, access=Access(offset, operand.access.matrix))
+    parts = tuple(n.output for n in made)
+    return [*made, Join(node.name, node.output, node.source, parts, join.axis, guard=node.guard)]

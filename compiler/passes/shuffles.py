@@ -8,115 +8,65 @@ same holds for pixels that a transposition took from channels, and for windows t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from math import prod
-
-from compiler.ir.access import Access
 from compiler.ir.graph import Compute, Graph, Node, Operand, Reshape, View
-from compiler.ir.types import TensorType
+from compiler.passes.loop_splitting import Sizes, merged, split
 from compiler.passes.rewriter import Rewriter
-from compiler.passes.views import fold_views, groups
+from compiler.passes.views import fold_views
 
-Sizes = dict[int, tuple[int, ...]]  # of a loop: the loops that take its place
 FACTORS = 2  # operands that a contraction multiplies
 
 
 def shuffles(graph: Graph) -> Graph:
-    """Every reduction that would wait for a stored shuffle with its loops cut, so that it reads what there was before."""
+    """Every reduction that would wait for a stored shuffle with its loops split, so that it reads what there was before."""
     writer = Rewriter(graph)
-    found = False
-    for node in graph.nodes:
-        sizes = _sizes(node, writer) if isinstance(node, Compute) and node.reducer is not None else None
-        if sizes and isinstance(node, Compute):
-            writer.nodes += _cut(node, sizes, writer)
-            found = True
-        else:
-            writer.nodes.append(node)
-    return fold_views(writer.done()) if found else graph
+
+    def made(node: Compute) -> list[Node] | None:
+        sizes = _sizes(node, writer) if node.reducer is not None and not node.indices else None
+        return split(node, sizes, writer) if sizes else None
+
+    found = writer.each(made, Compute)
+    return graph if found is graph else fold_views(found)
 
 
 def _sizes(node: Compute, writer: Rewriter) -> Sizes | None:
-    """The loops to be cut for the sake of the first operand that is a shuffle; None where none is."""
-    if any(step.op == "index" for step in (*node.expr.steps, *(node.post.steps if node.post else ()))):
-        return None
+    """The loops to be split for the sake of the first operand that is a shuffle; None where none is."""
     for operand in node.operands[:FACTORS]:
         reshape = writer.makers.get(operand.value)
         view = writer.makers.get(reshape.input) if isinstance(reshape, Reshape) else None
         if isinstance(reshape, Reshape) and isinstance(view, View) and view.guard == node.guard:
-            sizes = _shuffled(node, operand, reshape, view, writer.graph.types)
+            sizes = _shuffled(node, operand, reshape, view, writer)
             if sizes:
                 return sizes
     return None
 
 
-def _shuffled(
-    node: Compute, operand: Operand, reshape: Reshape, view: View, types: Mapping[str, TensorType]
-) -> Sizes | None:
-    shape, origin = types[reshape.output].shape, types[reshape.input].shape
-    if 0 in shape or 0 in node.loops:
-        return None
-    found: Sizes = {}
-    for left, right in groups(shape, origin):
-        inner = [j for j in right if origin[j] > 1]
-        if len(inner) <= 1:
-            continue
-        wide = [j for j in left if shape[j] > 1]
-        loop = _walker(operand.access, wide[0], node.loops, shape) if len(wide) == 1 else None
-        if loop is None or loop in found:
-            return None
-        if _is_moved(view, inner) and (_is_batch(node, loop) or _is_one(view, inner)):
-            found[loop] = tuple(origin[j] for j in inner)
-    return found
+def _shuffled(node: Compute, operand: Operand, reshape: Reshape, view: View, writer: Rewriter) -> Sizes:
+    shape, origin = (writer.types[value].shape for value in (reshape.output, reshape.input))
+    dims = merged(operand, node.loops, shape, origin) or {}
+    return {
+        loop: tuple(origin[j] for j in some)
+        for loop, some in dims.items()
+        if _is_moved(view, some) and (_is_batch(node, loop) or _is_one(view, some))
+    }
 
 
-def _walker(access: Access, j: int, loops: tuple[int, ...], shape: tuple[int, ...]) -> int | None:
-    """The loop that walks over all of coordinate ``j`` and nothing else; None where there is none."""
-    moved = [i for i, c in enumerate(access.matrix[j]) if c]
-    if len(moved) != 1 or access.matrix[j][moved[0]] != 1 or access.offset[j] or loops[moved[0]] != shape[j]:
-        return None
-    return moved[0]
-
-
-def _is_moved(view: View, dims: list[int]) -> bool:
+def _is_moved(view: View, dims: tuple[int, ...]) -> bool:
     """Whether dimensions of a view that lie side by side do not so in what it shows."""
-    places = [[(j, row[d]) for j, row in enumerate(view.operand.access.matrix) if row[d]] for d in dims]
-    return any(len(some) != 1 for some in places) or places != sorted(
-        places, key=lambda some: (some[0][0], -some[0][1])
-    )
+    access = view.operand.access
+    places = [access.only(d) for d in dims]
+    if None in places:
+        return True
+    order = [(j, -access.matrix[j][d]) for j, d in zip(places, dims, strict=True) if j is not None]
+    return order != sorted(order)
 
 
 def _is_batch(node: Compute, loop: int) -> bool:
     """Whether a loop of a contraction moves both factors and the result."""
-    return (
-        node.is_contraction
-        and loop < node.parallel
-        and all(any(row[loop] for row in o.access.matrix) for o in node.operands[:FACTORS])
-    )
+    both = all(o.access.uses(loop) for o in node.operands[:FACTORS])
+    return node.is_contraction and loop < node.parallel and both
 
 
-def _is_one(view: View, dims: list[int]) -> bool:
+def _is_one(view: View, dims: tuple[int, ...]) -> bool:
     """Whether several dimensions of a view are parts of one in what it shows: then no storage order sets them side by side."""
-    return any(sum(bool(row[d]) for d in dims) > 1 for row in view.operand.access.matrix)
-
-
-def _cut(node: Compute, sizes: Sizes, writer: Rewriter) -> list[Node]:
-    """The node over more loops, and its result as it was."""
-    cut = [sizes.get(i, (n,)) for i, n in enumerate(node.loops)]
-    steps = [(i, prod(some[at + 1 :])) for i, some in enumerate(cut) for at in range(len(some))]
-    loops = tuple(n for some in cut for n in some)
-    parallel = sum(len(some) for some in cut[: node.parallel])
-    operands = tuple(
-        replace(
-            o,
-            access=Access(o.access.offset, tuple(tuple(row[i] * step for i, step in steps) for row in o.access.matrix)),
-        )
-        for o in node.operands
-    )
-    made = replace(node, loops=loops, parallel=parallel, operands=operands)
-    if parallel == node.parallel:
-        return [made]
-    kind = writer.types[node.output]
-    name = writer.value(f"{node.output}~cut", TensorType(kind.dtype, loops[:parallel]))
-    made = replace(made, name=writer.name(f"{node.name}~cut"), output=name)
-    return [made, Reshape(node.name, node.output, node.source, name, guard=node.guard)]
+    moved = [j for d in dims for j in view.operand.access.dims(d)]
+    return len(set(moved)) < len(moved)

@@ -10,17 +10,15 @@ a view of a view: an image that is repeated first along its rows and then along 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from functools import partial
 
-from compiler.ir.graph import Compute, Graph, Node, Operand, Reshape, View, operands_of
-from compiler.ir.types import TensorType
+from compiler.ir.graph import Compute, Graph, Node, Reshape, View, operands_of
 from compiler.passes.clean import uses
+from compiler.passes.loop_splitting import Sizes, merged, split
 from compiler.passes.rewriter import Rewriter
-from compiler.passes.views import groups, settled
+from compiler.passes.views import settled
 
 ROUNDS = 8  # reshapes and views behind each other on the way to a map
-Sizes = dict[int, tuple[int, ...]]  # of a loop: the loops that take its place
 
 
 def sink(graph: Graph) -> Graph:
@@ -41,7 +39,7 @@ def _once(kind: type[Compute | View], graph: Graph) -> Graph:
         else:  # a reshape must be all that reads it: behind folding nobody reads through the two
             wanted = node.output in reshaped and counts[node.output] == 1
         sizes = _sizes(node, writer, counts) if wanted else None
-        return _over(node, sizes, writer) if sizes else None
+        return split(node, sizes, writer) if sizes else None
 
     return writer.each(made, kind)
 
@@ -55,10 +53,10 @@ def _sizes(node: Compute | View, writer: Rewriter, counts: Counter[str]) -> Size
         maker = writer.makers.get(reshape.input)
         alone = counts[operand.value] == counts[reshape.input] == 1
         if maker is not None and alone and maker.guard == node.guard and _helps(maker, node):
-            shapes = (writer.types[value].shape for value in (node.output, reshape.output, reshape.input))
-            sizes = _cut(operand, *shapes)
-            if sizes:
-                return sizes
+            own, shape, origin = (writer.types[value].shape for value in (node.output, reshape.output, reshape.input))
+            dims = merged(operand, own, shape, origin)
+            if dims:
+                return {loop: tuple(origin[j] for j in some) for loop, some in dims.items()}
     return None
 
 
@@ -66,40 +64,3 @@ def _helps(maker: Node, reader: Compute | View) -> bool:
     """Whether a reader of what is made takes it in place, or becomes the end of a reduction."""
     reduces = isinstance(maker, Compute) and maker.reducer is not None
     return isinstance(maker, View) or (reduces and isinstance(reader, Compute))
-
-
-def _cut(operand: Operand, extents: tuple[int, ...], shape: tuple[int, ...], origin: tuple[int, ...]) -> Sizes | None:
-    """The loops that go over several dimensions of ``origin`` each; None where the operand is read in another way."""
-    if 0 in shape:
-        return None
-    found: Sizes = {}
-    for left, right in groups(shape, origin):
-        inner = tuple(origin[j] for j in right if origin[j] > 1)
-        if len(inner) <= 1:
-            continue
-        wide = [j for j in left if shape[j] > 1]
-        loop = operand.access.plain(wide[0]) if len(wide) == 1 else None
-        if loop is None or extents[loop] != shape[wide[0]] or loop in found:
-            return None
-        found[loop] = inner
-    return found
-
-
-def _over(node: Compute | View, sizes: Sizes, writer: Rewriter) -> list[Node]:
-    """The map or view with loops in place of others, and its result as it was."""
-    kind = writer.types[node.output]
-    loops = tuple(n for i, extent in enumerate(kind.shape) for n in sizes.get(i, (extent,)))
-
-    def split(operand: Operand) -> Operand:
-        access = operand.access
-        for loop in sorted(sizes, reverse=True):
-            access = access.split(loop, sizes[loop])
-        return operand.read_by(access)
-
-    value = writer.value(f"{node.output}~cut", TensorType(kind.dtype, loops))
-    made: Node = replace(node, name=writer.name(f"{node.name}~cut"), output=value)
-    if isinstance(made, Compute):
-        made = replace(made, loops=loops, parallel=len(loops), operands=tuple(map(split, made.operands)))
-    elif isinstance(made, View):
-        made = replace(made, operand=split(made.operand))
-    return [made, Reshape(node.name, node.output, node.source, value, guard=node.guard)]
