@@ -38,14 +38,17 @@ def windows(graph: Graph) -> Graph:
 
 
 def _fits(node: Compute) -> bool:
-    count, behind = node.reduction, node.post.reads if node.post is not None else {}
-    if node.reducer not in FOLDS or node.is_contraction or not 1 < count <= LARGEST or node.points < POINTS:
+    if node.reducer not in FOLDS or node.is_contraction or not 1 < node.reduction <= LARGEST or node.points < POINTS:
         return False
-    if len(node.expr.reads) != 1 or len(behind) >= STREAMS - 1 or any(e.indices for e in (node.expr, node.post) if e):
+    behind = node.post.reads if node.post is not None else {}
+    if len(node.expr.reads) != 1 or len(behind) >= STREAMS - 1 or node.indices:
         return False
-    if _slides(node, node.operands[next(iter(node.expr.reads))]):
-        return True
-    return node.expr.is_identity and not behind and not (_is_float_sum(node) and count & (count - 1))
+    return _slides(node, node.operands[next(iter(node.expr.reads))]) or (_is_plain(node) and not behind)
+
+
+def _is_plain(node: Compute) -> bool:
+    """Whether elements are reduced as they are, in a tree that is full where that matters."""
+    return node.expr.is_identity and not (_is_float_sum(node) and node.reduction & (node.reduction - 1))
 
 
 def _slides(node: Compute, operand: Operand) -> bool:

@@ -152,9 +152,12 @@ def _scaled(term: Term, factor: float, leaf: Scaled) -> Term | None:
         return Term("mul", (term.args[0], const(factor, DType.F32)), DType.F32)  # which widens it too
     if term.name == "mul":
         return _scaled_product(term, factor, leaf)
-    taking = LINEAR.get(term.name)
-    if taking is None:
-        return None
+    return _scaled_sum(term, factor, leaf) if term.name in LINEAR else None
+
+
+def _scaled_sum(term: Term, factor: float, leaf: Scaled) -> Term | None:
+    """All arguments in which a term is linear take it."""
+    taking = LINEAR[term.name]
     return _rebuilt(term, [_scaled(a, factor, leaf) if i in taking else a for i, a in enumerate(term.args)])
 
 
