@@ -183,11 +183,11 @@ class _CodedCell(Cell):
 
     hidden_axis = 1
 
-    def projected(self) -> str:
-        return self._product(self.op.x(), 1, 8, self.bias_in)
+    def with_inputs(self, bias: str | None) -> str:
+        return self._product(self.op.x(), 1, 8, bias)
 
-    def recurrent(self, state: str, weights: str, bias: str | None) -> str:
-        return self._product(state, 2, 10, bias)
+    def recurrent(self, state: str, first: int, count: int, bias: str | None = None) -> str:
+        return self.columns(self._product(state, 2, 10, bias), 1, first, count)
 
     def _product(self, value: str, weights: int, scale: int, bias: str | None) -> str:
         other = copy.copy(self.op)

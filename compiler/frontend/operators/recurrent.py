@@ -50,7 +50,8 @@ class Cell:
         for i in range(direction * each, direction * each + each):
             alpha, beta = (values[i] if i < len(values) else 0.0 for values in (alphas, betas))
             self.functions.append(_activation(op, names[i], alpha, beta))
-        self.weights, self.recurrence = self.part(1), self.part(2)
+        self.weights = self.part(1)
+        self.recurrence: dict[tuple[int, int], str] = {}  # by first gate and count
         self.bias_in, self.bias_out = self._biases()
         self.clip = op.real("clip", 0.0)
 
@@ -60,14 +61,17 @@ class Cell:
         return self.op.b.reshape(value, self.op.shape(i)[1:])
 
     def _biases(self) -> tuple[str | None, str | None]:
+        """Of the inputs, and of the recurrent products."""
         if not self.op.has(3):
             return None, None
         both, size = self.part(3), self.gates * self.hidden
         return self.op.slice(both, 0, 0, size), self.op.slice(both, 0, size, size)
 
-    def gate(self, value: str, place: int) -> str:
-        """One gate's columns of [batch, gates * hidden]."""
-        return self.op.slice(value, 1, place * self.hidden, self.hidden)
+    def columns(self, value: str, axis: int, first: int, count: int) -> str:
+        """What belongs to ``count`` gates from ``first`` on, where an axis has gates * hidden."""
+        if count == self.gates:
+            return value
+        return self.op.slice(value, axis, first * self.hidden, count * self.hidden)
 
     def limited(self, term: Term) -> Term:
         return term.op("max", -self.clip).op("min", self.clip) if self.clip else term
@@ -78,19 +82,46 @@ class Cell:
             return self.part(i)
         return self.op.const(np.zeros((self.op.shape()[1], self.hidden)), self.op.dtype())
 
-    def projected(self) -> str:
-        """All inputs times their weights at once, with the input bias: [time, batch, gates * hidden]."""
-        bias = None if self.bias_in is None else ("g", self.bias_in)
-        return self.op.contract("tbi,gi->tbg", self.op.x(), self.weights, bias=bias)
+    def projected(self, late: int) -> str:
+        """All inputs times their weights at once, with biases: [time, batch, gates * hidden].
 
-    def recurrent(self, state: str, weights: str, bias: str | None) -> str:
-        return self.op.contract("bh,gh->bg", state, weights, bias=None if bias is None else ("g", bias))
+        The recurrent bias of all but the last ``late`` gates is added here, once, and not at every step.
+        """
+        bias = self.bias_in
+        if bias is not None and self.bias_out is not None and late < self.gates:
+            sooner = self.gates - late
+            behind = [self.columns(bias, 0, sooner, late)] if late else []
+            pair = (self.columns(part, 0, 0, sooner) for part in (bias, self.bias_out))
+            bias = self.op.b.join([self.op.point(lambda a, b: a + b, *pair), *behind], 0)
+        return self.with_inputs(bias)
+
+    def with_inputs(self, bias: str | None) -> str:
+        """The products of all inputs by their weights, and ``bias``."""
+        return self.op.contract("tbi,gi->tbg", self.op.x(), self.weights, bias=None if bias is None else ("g", bias))
+
+    def recurrent(self, state: str, first: int, count: int, bias: str | None = None) -> str:
+        """The product of a state by the weights of ``count`` gates from ``first`` on: [batch, count * hidden]."""
+        key = (first, count)
+        if key not in self.recurrence:
+            self.recurrence[key] = self.columns(self.part(2), 0, first, count)
+        named = None if bias is None else ("g", bias)
+        return self.op.contract("bh,gh->bg", state, self.recurrence[key], bias=named)
+
+    def active(self, x: str, state: str, first: int, count: int, function: Activation) -> str:
+        """Gates of one step that have one activation, side by side: one product with all that follows it."""
+        now, before = self.columns(x, 1, first, count), self.recurrent(state, first, count)
+        return self.op.point(lambda a, b: function(self.limited(a + b)), now, before)
 
 
-def _walk(op: Op, cell: Cell, states: tuple[str, ...], step: Step, *, back: bool) -> tuple[str, tuple[str, ...]]:
-    """All steps of one direction: outputs [time, 1, batch, hidden] and the last states."""
+def _walk(
+    op: Op, cell: Cell, states: tuple[str, ...], step: Step, *, back: bool, late: int
+) -> tuple[str, tuple[str, ...]]:
+    """All steps of one direction: outputs [time, 1, batch, hidden] and the last states.
+
+    ``late``: how many of the last gates add their recurrent bias in ``step``.
+    """
     time, batch = op.shape()[0], op.shape()[1]
-    projected = cell.projected()
+    projected = cell.projected(late)
     lengths = op.optional(4)
     outputs: dict[int, str] = {}
     for t in reversed(range(time)) if back else range(time):
@@ -120,7 +151,11 @@ def _directions(op: Op) -> list[bool]:
 
 
 def _run(
-    op: Op, gates: int, begin: Callable[[Cell], tuple[tuple[str, ...], Step]], kind: type[Cell] = Cell
+    op: Op,
+    gates: int,
+    begin: Callable[[Cell], tuple[tuple[str, ...], Step]],
+    kind: type[Cell] = Cell,
+    late: int = 0,
 ) -> tuple[str | None, ...]:
     """All directions; outputs Y and the last of every state."""
     ways = _directions(op)
@@ -133,7 +168,7 @@ def _run(
     for direction, back in enumerate(ways):
         cell = kind(op, gates, direction, len(ways))
         states, step = begin(cell)
-        made, final = _walk(op, cell, states, step, back=back)
+        made, final = _walk(op, cell, states, step, back=back, late=late)
         outputs.append(made)
         last.append(final)
     y = op.b.join(outputs, 1)
@@ -150,8 +185,7 @@ def _rnn(op: Op) -> tuple[str | None, ...]:
         (f,) = cell.functions
 
         def step(x: str, states: tuple[str, ...]) -> tuple[str, ...]:
-            h = cell.recurrent(states[0], cell.recurrence, cell.bias_out)
-            return (op.point(lambda a, b: f(cell.limited(a + b)), x, h),)
+            return (cell.active(x, states[0], 0, 1, f),)
 
         return (cell.first(5),), step
 
@@ -160,59 +194,83 @@ def _rnn(op: Op) -> tuple[str | None, ...]:
 
 def lstm(op: Op, kind: type[Cell] = Cell) -> tuple[str | None, ...]:
     """The standard's LSTM; ``kind`` says how its products are computed."""
-    coupled = bool(op.whole("input_forget", 0))  # what is not taken in is kept: the forget gate has no say
+    peep = op.has(7)
 
     def begin(cell: Cell) -> tuple[tuple[str, ...], Step]:
-        f, g, h = cell.functions
-        peepholes = [op.slice(cell.part(7), 0, i * cell.hidden, cell.hidden) for i in range(3)] if op.has(7) else []
-
-        def gate(x: str, r: str, place: int, act: Activation, peephole: str | None, c: str) -> str:
-            a, b = cell.gate(x, place), cell.gate(r, place)
-            if peephole is None:
-                return op.point(lambda p, q: act(cell.limited(p + q)), a, b)
-            return op.point(lambda p, q, w, s: act(cell.limited(p + q + w * s)), a, b, peephole, c)
+        _, g, h = cell.functions
+        gates = _watching(op, cell) if peep else _gates(op, cell)
 
         def step(x: str, states: tuple[str, ...]) -> tuple[str, ...]:
-            hidden, c = states
-            r = cell.recurrent(hidden, cell.recurrence, cell.bias_out)
-            i, o, forget = (peepholes[k] if peepholes else None for k in range(3))
-            kept = "" if coupled else gate(x, r, 2, f, forget, c)
-            taken, value = gate(x, r, 0, f, i, c), gate(x, r, 3, g, None, c)
-            kept = kept or op.point(lambda ig: 1 - ig, taken)
-            new = op.point(lambda fg, old, ig, cg: fg * old + ig * cg, kept, c, taken, value)
-            out = op.point(lambda og, s: og * h(s), gate(x, r, 1, f, o, new), new)
-            return out, new
+            taken, kept, out = gates(x, states)
+            value = cell.active(x, states[0], 3, 1, g)
+            new = op.point(lambda fg, old, ig, cg: fg * old + ig * cg, kept, states[1], taken, value)
+            return op.point(lambda og, s: og * h(s), out(new), new), new
 
         return (cell.first(5), cell.first(6)), step
 
     return _run(op, 4, begin, kind)
 
 
+Gates = Callable[[str, tuple[str, ...]], tuple[str, str, Callable[[str], str]]]
+
+
+def _gates(op: Op, cell: Cell) -> Gates:
+    """Of an LSTM's step: what is taken in, what is kept, and what is let out given the new cell state."""
+    f, coupled = cell.functions[0], bool(op.whole("input_forget", 0))
+
+    def gates(x: str, states: tuple[str, ...]) -> tuple[str, str, Callable[[str], str]]:
+        all_of = cell.active(x, states[0], 0, 2 if coupled else 3, f)
+        taken, out = (op.slice(all_of, 1, i * cell.hidden, cell.hidden) for i in (0, 1))
+        kept = _rest(op, taken) if coupled else op.slice(all_of, 1, 2 * cell.hidden, cell.hidden)
+        return taken, kept, lambda _: out
+
+    return gates
+
+
+def _watching(op: Op, cell: Cell) -> Gates:
+    """The same where gates see the cell state through peepholes."""
+    f, coupled = cell.functions[0], bool(op.whole("input_forget", 0))
+    weights = [op.slice(cell.part(7), 0, i * cell.hidden, cell.hidden) for i in range(3)]
+
+    def gate(x: str, state: str, place: int, seen: str) -> str:
+        now, before = cell.columns(x, 1, place, 1), cell.recurrent(state, place, 1)
+        return op.point(lambda p, q, w, s: f(cell.limited(p + q + w * s)), now, before, weights[place], seen)
+
+    def gates(x: str, states: tuple[str, ...]) -> tuple[str, str, Callable[[str], str]]:
+        hidden, old = states
+        taken = gate(x, hidden, 0, old)
+        kept = _rest(op, taken) if coupled else gate(x, hidden, 2, old)
+        return taken, kept, lambda new: gate(x, hidden, 1, new)
+
+    return gates
+
+
+def _rest(op: Op, taken: str) -> str:
+    """What is not taken in is kept: the forget gate has no say."""
+    return op.point(lambda ig: 1 - ig, taken)
+
+
 def _gru(op: Op) -> tuple[str | None, ...]:
+    late = bool(op.whole("linear_before_reset", 0))
+
     def begin(cell: Cell) -> tuple[tuple[str, ...], Step]:
         f, g = cell.functions
-        size = cell.hidden
-        late = bool(op.whole("linear_before_reset", 0))
-        tail = [op.slice(v, 0, 2 * size, size) if v else None for v in (cell.recurrence, cell.bias_out)]
-        heads = [op.slice(v, 0, 0, 2 * size) if v else None for v in (cell.recurrence, cell.bias_out)]
+        bias = None if cell.bias_out is None else cell.columns(cell.bias_out, 0, 2, 1)
 
         def step(x: str, states: tuple[str, ...]) -> tuple[str, ...]:
             (h,) = states
-            assert heads[0] is not None
-            assert tail[0] is not None
-            r2 = cell.recurrent(h, heads[0], heads[1])
-            z, r = (op.point(lambda a, b: f(cell.limited(a + b)), cell.gate(x, i), cell.gate(r2, i)) for i in (0, 1))
+            both = cell.active(x, h, 0, 2, f)
+            z, r = (op.slice(both, 1, i * cell.hidden, cell.hidden) for i in (0, 1))
             if late:
-                inner = cell.recurrent(h, tail[0], tail[1])
-                n = op.point(lambda a, q, b: g(cell.limited(a + q * b)), cell.gate(x, 2), r, inner)
+                inner = cell.recurrent(h, 2, 1, bias)
+                n = op.point(lambda a, q, b: g(cell.limited(a + q * b)), cell.columns(x, 1, 2, 1), r, inner)
             else:
-                inner = cell.recurrent(op.point(lambda a, b: a * b, r, h), tail[0], tail[1])
-                n = op.point(lambda a, b: g(cell.limited(a + b)), cell.gate(x, 2), inner)
+                n = cell.active(x, op.point(lambda a, b: a * b, r, h), 2, 1, g)
             return (op.point(lambda a, b, c: (1.0 - a) * b + a * c, z, n, h),)
 
         return (cell.first(5),), step
 
-    return _run(op, 3, begin)
+    return _run(op, 3, begin, late=int(late))
 
 
 TABLE: dict[str, Rule] = {"RNN": _rnn, "LSTM": lstm, "GRU": _gru}
