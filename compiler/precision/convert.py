@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -15,6 +15,7 @@ from compiler.precision.artefact import Calibration
 from compiler.precision.contraction import row_dims
 from compiler.precision.encoding import Encoding
 from compiler.precision.ends import ends
+from compiler.precision.limited import bounded
 from compiler.precision.plan import (
     FLOAT,
     HALF,
@@ -67,26 +68,29 @@ def choose(graph: Graph, calibration: Calibration) -> dict[str, str]:
     By constant weights: codes with one scale per tensor where that loses little of the operation's own result, else codes
     with one scale per row (where rows are apart), else float16. Two factors that both come at run time are multiplied in float16:
     their codes would need scales measured on both sides for products that seldom fill a plane. Rows of tokens have their own
-    scales at once when the feeds were made up: how large a token's features become depends on the text. Scales of rows cost
+    scales at once when the feeds were made up: how large a token's features become depends on the text (but not where the
+    operations before limit them, as they do a recurrent state). Scales of rows cost
     two passes over the rows; elements that are multiplied ``SELDOM`` times or less (of many rows ``OFTEN``) are float16 instead,
     which loses less too.
     """
     floats = [n for n in graph.nodes if isinstance(n, Compute) and is_float_contraction(n)]
-    return {node.output: _mode(node, graph, calibration) for node in floats}
+    limited = bounded(graph) if calibration.seeded else set()
+    return {node.output: _mode(node, graph, calibration, limited) for node in floats}
 
 
-def _mode(node: Compute, graph: Graph, calibration: Calibration) -> str:
+def _mode(node: Compute, graph: Graph, calibration: Calibration, limited: Container[str]) -> str:
     half = all(v in graph.constants or fits_half(calibration.ranges.get(v)) for v in reads_of(node)[:2])
-    best = _codes(node, graph, calibration)
+    best = _codes(node, graph, calibration, limited)
     if best is None or (best == ROW and half and seldom(node, graph)):
         return HALF if half else FLOAT
     return best
 
 
-def _codes(node: Compute, graph: Graph, calibration: Calibration) -> str | None:
-    """The first mode of codes that loses little; None where all lose more."""
+def _codes(node: Compute, graph: Graph, calibration: Calibration, limited: Container[str]) -> str | None:
+    """The first mode of codes that loses little; None where all lose more. ``limited``: values of which no text is larger."""
     loss = calibration.loss.get(node.output, {}) if has_codes(node, graph) else {}
-    order = (ROW, STATIC) if calibration.seeded and has_token_rows(node, graph) else (STATIC, ROW)
+    known = node.operands[factors(node, graph)[0]].value in limited
+    order = (ROW, STATIC) if calibration.seeded and not known and has_token_rows(node, graph) else (STATIC, ROW)
     return next((mode for mode in order if loss.get(mode, -999.0) >= calibration.limit), None)
 
 
