@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import ceil, prod
 
+from compiler.bounds.lookups import mover_cycles
 from compiler.bounds.planes import beats, by_sums, ends, grid, one_sided
 from compiler.bounds.shape import Box, inside_share, read_box, read_operands, unmixed
 from compiler.costs.contraction import has_plane_types, product_shape
@@ -47,9 +48,7 @@ def sparse(node: Compute, graph: Graph, machine: Machine, loaded: Collection[int
 
 def _forms(node: Node, graph: Graph, machine: Machine, box: Box | None, loaded: Collection[int]) -> list[Work]:
     if isinstance(node, Gather):
-        points = prod(box if box is not None else node.loops)
-        size = graph.types[node.output].dtype.size
-        return [{"move": Fraction(points * size, machine.line_bytes * machine.move.ports["out"])}]
+        return [{"move": mover_cycles(node, graph, machine, box)}]
     if isinstance(node, Scatter | Sort):
         return [_ordered(node, graph, machine)]
     if not isinstance(node, Compute):
