@@ -31,26 +31,41 @@ def table(op: Op) -> tuple[str, int, int]:
 
 
 def _descended(op: Op, forest: Forest) -> str:
-    """The leaf that every row reaches in every tree, [rows, trees]: as many steps as the longest path has."""
+    """The leaf that every row reaches in every tree, [rows, trees]: as many steps as the longest path has.
+
+    What is known of a node lies side by side, so that one look-up fetches all of it.
+    """
     value, rows, _ = table(op)
     dtype = op.b.dtype(value)
-    trees = len(forest.roots)
-    here = op.const(np.broadcast_to(forest.roots, (rows, trees)), DType.I64)
-    feature, yes, no, lost = (op.const(t, DType.I64) for t in (forest.feature, forest.yes, forest.no, forest.lost))
-    split = op.const(forest.split, dtype)
     modes = sorted(set(forest.mode.tolist()) - {LEAF})
-    mode = op.const(forest.mode, DType.I64)
+    nodes = op.const(*_rows(forest, dtype))
+    here = op.const(np.broadcast_to(forest.roots, (rows, len(forest.roots))), op.b.dtype(nodes))
     for _ in range(forest.steps):
-        at = plain(op, "GatherElements", value, plain(op, "Gather", feature, here), axis=1)
-        parts = [at, *(plain(op, "Gather", table, here) for table in (split, yes, no, lost))]
-        if len(modes) > 1:
-            parts.append(plain(op, "Gather", mode, here))
-        here = op.point(lambda *terms: _next(modes, *terms), *parts)
+        found = plain(op, "Gather", nodes, here)
+        feature, *parts = (op.b.reshape(op.slice(found, 2, i, 1), op.b.shape(here)) for i in range(FIELDS))
+        at = plain(op, "GatherElements", value, feature, axis=1)
+        here = op.point(lambda *terms: _next(modes, *terms), at, *(parts if len(modes) > 1 else parts[:-1]))
     return here
 
 
+FIELDS = 6  # of a node: feature, split, yes, no, lost, mode
+ROW = 8  # with which rows end where lines do
+
+
+def _rows(forest: Forest, dtype: DType) -> tuple[Array, DType]:
+    """All nodes, [nodes, ``ROW``], as whole numbers as wide as splits are; these are bits of floats."""
+    whole, real = (DType.I64, np.float64) if dtype == DType.F64 else (DType.I32, np.float32)
+    made = np.zeros((len(forest.mode), ROW), f"i{whole.size}")
+    split = forest.split.astype(dtype.numpy).astype(real)
+    fields = (forest.feature, split.view(made.dtype), forest.yes, forest.no, forest.lost, forest.mode)
+    for place, field in enumerate(fields):
+        made[:, place] = field
+    return made, whole
+
+
 def _next(modes: list[int], x: Term, split: Term, yes: Term, no: Term, lost: Term, *mode: Term) -> Term:
-    """Where a comparison leads."""
+    """Where a comparison leads; ``split``: its bits."""
+    split = Term("bitcast", (split,), DType.F64 if x.dtype == DType.F64 else DType.F32).cast(x.dtype)
     found = x.op(COMPARISONS[modes[0]], split)
     for other in modes[1:]:
         found = select(mode[0].op("eq", other), x.op(COMPARISONS[other], split), found)
