@@ -208,8 +208,7 @@ class Readers:
             shaped = place.reshaped(t.shape)
             if shaped is None:
                 copied.add(node.output)
-                if root in self.heads:  # their reader follows at once, and costs what it costs behind a copy too
-                    return self._dense(node, tuple(range(len(t.shape))))
+                return self._dense(node, tuple(range(len(t.shape))))  # who reads costs what it costs behind a copy
             return shaped
         if isinstance(node, Join):
             return self._dense(node, dense_order(place))
