@@ -19,6 +19,8 @@ from compiler.passes.fuse import MAX_EXTRA, MAX_STREAMS, recomputed
 from compiler.passes.rewriter import Rewriter
 
 ROOM = 4  # steps of an element that follow each other in one cycle: units behind each other in a lane
+SMALL = 320  # points of which more steps take a cycle or two, and an operation less saves its whole latency
+STEPS = 3 * ROOM  # of a map and its reader where they have no more points
 READERS = 3  # that compute a map anew: more would be billed more arithmetic than the way is worth
 SIMPLE = frozenset({"add", "sub", "mul", "muladd", "scale", "neg", "abs", "max", "min", "exp", "cast", "nearest"})
 TWICE = frozenset({"div", "sqrt"})  # take two units
@@ -44,13 +46,16 @@ def room(expr: Expr) -> int:
 
 
 def _is_short(node: Compute) -> bool:
-    return node.is_map and node.points > 1 and 0 < room(node.expr) < ROOM
+    return node.is_map and node.points > 1 and 0 < room(node.expr) < (STEPS if node.points <= SMALL else ROOM)
 
 
 def _with(producer: Compute, reader: Node) -> Compute | None:
     """The reader with the map in its expression; None where that is impossible or takes more cycles."""
     new = recomputed(producer, reader)
-    if new is None or room(new.expr) + bool(new.reducer) > ROOM or len(new.operands) > MAX_STREAMS:
+    if new is None:
+        return None
+    most = STEPS if producer.points <= SMALL and new.points * new.reduction <= SMALL else ROOM
+    if room(new.expr) + bool(new.reducer) > most or len(new.operands) > MAX_STREAMS:
         return None
     return new
 
