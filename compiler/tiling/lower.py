@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from compiler.costs.contraction import fits_planes
 from compiler.costs.cycles import input_cycles, link_cycles, plane_cycles, unit_demand
 from compiler.ir.access import Access
-from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Reshape, Scatter, Sort, State, View
+from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Reshape, Scatter, Sort, State, View, reads_of
 from compiler.passes.views import groups
 from compiler.tiling import contraction, gemm, layout, loop_nests, sorting, toeplitz, transfer, vector
 from compiler.tiling import place as pl
@@ -77,8 +77,20 @@ def _spare(graph: Graph, places: layout.Layout, target: Target) -> int:
         return plane_cycles(node, places.dataflows[node.output].stationary, target, shared=True)
 
     planes, vector = unit_demand(graph, target, on_planes)
-    least = max(link_cycles(graph, target), planes // max(1, target.matrix.instances))
+    least = max(link_cycles(graph, target), planes // max(1, target.matrix.instances), _chain(graph, target) // target.copies)
     return max(0, least - vector // max(1, target.vector.instances))
+
+
+def _chain(graph: Graph, target: Target) -> int:
+    """Latencies on the longest way through the graph: inferences that overlap, of which memory holds so many, begin no closer
+    than their part of it."""
+    ends: dict[str, int] = {}
+    for node in graph.nodes:
+        own = 0
+        if isinstance(node, Compute):
+            own = (target.matrix if fits_planes(node, graph, target) else target.vector).latency
+        ends[node.output] = own + max((ends.get(value, 0) for value in reads_of(node)), default=0)
+    return max(ends.values(), default=0)
 
 
 def _node(node: Node, tiler: Tiler, enter: Callable[[str, Node | None], None]) -> None:
