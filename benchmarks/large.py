@@ -1,4 +1,4 @@
-"""A model of gigabytes in a side file: `python -m benchmarks.large [--layers N] [--width N] [--folder FOLDER]`
+"""A model of gigabytes in a side file: `python -m benchmarks.large [--layers N] [--width N] [--folder FOLDER] [--site WAY]`
 
 Makes a model of layers of int8 codes (2.55 GB unless told otherwise; made-up weights in a file beside it), and takes it from the
 file to a report on ``systolic``: load, compile, report, the program written to a file. Prints, by stage, seconds and memory, and
@@ -22,6 +22,7 @@ from onnx import TensorProto, helper, numpy_helper
 from benchmarks.arguments import parser, whole
 
 LAYERS, WIDTH = 38, 8192
+WAYS = ("form", "pieces")
 SPARE = 500_000_000
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -99,6 +100,16 @@ def peak() -> int:
     return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))) * 1024
 
 
+def through_site(folder: Path, size: int, *, way: str) -> int:
+    """Print what the product took; answers the exit status."""
+    from benchmarks.large_site import running_site, show, walk
+
+    with running_site(size) as site:
+        found = walk(site, folder, way=way)
+    show(found, size)
+    return 0 if found.is_equal else 1
+
+
 def main(arguments: list[str]) -> int:
     """Print what a compile took; answers the exit status."""
     command = parser("large", __doc__)
@@ -106,6 +117,7 @@ def main(arguments: list[str]) -> int:
     command.add_argument("--width", type=whole, default=WIDTH)
     command.add_argument("--folder", type=Path, help="where the model is made and kept (unless given, it is not kept)")
     command.add_argument("--compile", type=Path, help="a model to compile in this process")
+    command.add_argument("--site", choices=WAYS, help="take it through the whole product: how it is uploaded")
     options = command.parse_args(arguments)
     if options.compile:
         print(json.dumps(compiled(options.compile)))
@@ -114,6 +126,8 @@ def main(arguments: list[str]) -> int:
         folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         size = made(folder, layers=options.layers, width=options.width)
+        if options.site:
+            return through_site(folder, size, way=options.site)
         most, facts = peak_of_compile(folder / "model.onnx")
     print(f"model {size / 1e9:.2f} GB, {facts['instructions']:,} instructions, {facts['latency']:,} cycles")
     print(f"external memory {facts['external'] / 1e9:.2f} GB, {facts['seconds']:.0f} s")

@@ -71,6 +71,14 @@ class Crew:
                 raise RuntimeError(f"The worker on {queues} did not start; its words are above.")
         return process
 
+    def beat(self, folder: Path) -> subprocess.Popen[bytes]:
+        """Start the scheduler, which keeps its file in `folder`."""
+        command = [sys.executable, "-m", "celery", "-A", "apps.config", "beat", "-l", "WARNING", "--pidfile="]
+        settings = {**os.environ, "DATABASE_URL": self.database_url, "BEAT_FILE": str(folder / "beat")}
+        process = subprocess.Popen(command, cwd=ROOT, env=settings, start_new_session=True)
+        self.processes.append(process)
+        return process
+
     def kill(self, process: subprocess.Popen[bytes]) -> None:
         """`kill -9` of the worker and its children."""
         with contextlib.suppress(ProcessLookupError):
