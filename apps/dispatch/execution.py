@@ -77,9 +77,8 @@ def lease_execute(*, lease_id: UUID, epoch: int, host: str, clock: Clock) -> boo
 def _interrupted(lease_id: UUID, epoch: int, error: Exception, clock: Clock) -> bool:
     # A missing file fails the job. After an outage, the lease is returned.
     if isinstance(error, FileNotFoundError):
-        reason = "A file of this job is no longer in our storage, so the job cannot run. This is our fault, not yours."
-        log.error("file missing", lease=str(lease_id), error=str(error))
-        services.lease_fail(lease_id=lease_id, epoch=epoch, reason=reason, now=clock())
+        reason, is_ours = _missing(lease_id, error)
+        services.lease_fail(lease_id=lease_id, epoch=epoch, reason=reason, now=clock(), is_ours=is_ours)
         return False
     outage = unavailable_of(error)
     if outage is None:
@@ -87,6 +86,15 @@ def _interrupted(lease_id: UUID, epoch: int, error: Exception, clock: Clock) -> 
     reason = outage.detail
     told_when_back(lambda: services.lease_return(lease_id=lease_id, epoch=epoch, reason=reason, now=clock()))
     return False
+
+
+def _missing(lease_id: UUID, error: FileNotFoundError) -> tuple[str, bool]:
+    lease = Lease.objects.select_related("stage__program__model_version", "device__pool").get(pk=lease_id)
+    version = lease.stage.program.model_version
+    if lease.device.pool.is_host and version.deleted_at is not None:  # other pools run the binary
+        return f"The file of {version} was deleted, so the job cannot run. Upload the model again.", False
+    log.error("file missing", lease=str(lease_id), error=str(error))
+    return "A file of this job is no longer in our storage, so the job cannot run. This is our fault, not yours.", True
 
 
 def _run(lease: Lease, progress: Progress, clock: Clock) -> Outcome:

@@ -27,7 +27,8 @@ def measurements_request_due(*, now: datetime) -> int:
     requested = 0
     for pool in pools().filter(kind=PoolKind.HOST):
         fresh = HostMeasurement.objects.filter(pool=pool, measured_at__gt=now - MEASURE_AGAIN_AFTER)
-        runs_here = Program.objects.filter(precision=Precision.FLOAT32)  # a host runs the model itself
+        # A host runs the model itself, which must still be there.
+        runs_here = Program.objects.filter(precision=Precision.FLOAT32, model_version__deleted_at=None)
         due = runs_here.exclude(digest__in=fresh.values("program_digest")).order_by("-created_at")
         for program_id in due.values_list("pk", flat=True)[:AT_ONCE]:
             if cache.add(f"measure:{pool.slug}:{program_id}", 1, REQUESTED_SECONDS):

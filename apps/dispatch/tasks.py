@@ -51,9 +51,9 @@ def measure_due() -> None:
     measurement.measurements_request_due(now=timezone.now())
 
 
-@shared_task(name="apps.dispatch.tasks.measure_host", ignore_result=True, time_limit=120)
+@shared_task(name="apps.dispatch.tasks.measure_host", ignore_result=True, time_limit=LEASE_SECONDS_MAX)
 def measure_host(*, program_id: str, pool_slug: str) -> None:
-    """Measure one program on this host."""
+    """Measure one program on this host. Ten seconds, after a large model has been loaded, which takes minutes."""
     measurement.host_measure(program_id=UUID(program_id), pool_slug=pool_slug, now=timezone.now())
 
 

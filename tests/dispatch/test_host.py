@@ -13,10 +13,12 @@ from apps.accounts.problems import Problem
 from apps.compilation.models import Program
 from apps.dispatch import measurement, services
 from apps.dispatch.models import Job, JobState, Lease
+from apps.dispatch.runners import kept
 from apps.fleet.models import HostMeasurement
 from apps.fleet.selectors import host_measurement_latest
 from apps.ledger.models import UsageRow
 from apps.registry.feeds import arrays_unpack
+from apps.registry.models import ModelVersion
 from apps.timetable.models import Window
 from tests.cast import Cast
 from tests.dispatch.real import digits_programs
@@ -104,3 +106,41 @@ def test_outputs_of_a_job_are_those_of_its_items_in_their_order(present: Scene) 
     for item in (0, 79, 80, 159):
         alone, _ = compiler.simulate(program_bytes(program), {"image": x[item]})
         assert np.array_equal(outputs_of(job)["probabilities"][item], alone["probabilities"])
+
+
+def delete_anyway(program: Program) -> None:
+    """As `version_delete` does once no contract needs the file."""
+    ModelVersion.objects.filter(pk=program.model_version_id).update(
+        state=ModelVersion.State.DELETED, deleted_at=timezone.now()
+    )
+
+
+def test_a_deleted_model_does_not_run_although_its_session_is_kept(present: Scene) -> None:
+    (program,) = digits_programs(present, "digits-small", "lpu")
+    measurement.host_measure(program_id=program.pk, pool_slug="host-cpu", now=present.now)
+    assert program.model_version_id in kept._kept
+    job = submit(present, program, 4, pool="host")
+    delete_anyway(program)
+    assert execute(job) == [False]
+    assert job.state == JobState.FAILED
+    assert (
+        job.problem
+        == f"The file of {program.model_version} was deleted, so the job cannot run. Upload the model again."
+    )
+    assert not Lease.objects.get(stage__job=job).is_missed  # nobody else's fault: nothing is credited
+    assert program.model_version_id not in kept._kept
+    with pytest.raises(FileNotFoundError, match="was deleted"):
+        measurement.host_measure(program_id=program.pk, pool_slug="host-cpu", now=present.now)
+    assert measurement.measurements_request_due(now=present.now + timedelta(hours=25)) == 0
+
+
+def test_kept_sessions_give_way_by_number_and_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def room_for(size: int, *held: int) -> list[int]:
+        monkeypatch.setattr(kept, "_kept", {n: (None, bytes_) for n, bytes_ in enumerate(held)})
+        kept._room_make(size)
+        return list(kept._kept)
+
+    assert room_for(10, 10, 10, 10) == [0, 1, 2]
+    assert room_for(10, 10, 10, 10, 10) == [1, 2, 3]
+    assert room_for(kept.BYTES_MAX - 20, 10, 10, 10) == [1, 2]
+    assert room_for(kept.BYTES_MAX * 2, 10, 10) == []

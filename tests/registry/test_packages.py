@@ -21,7 +21,7 @@ import compiler
 from apps.accounts.models import User
 from apps.compilation.models import CompileJob, Program
 from apps.compilation.selectors import program_bytes
-from apps.dispatch.runners import host
+from apps.dispatch.runners.kept import session_of
 from apps.registry.models import ModelVersion
 from apps.registry.packages import PackageError, model_unpack, package_is
 from apps.registry.selectors import modelversion_bytes
@@ -70,7 +70,7 @@ def test_an_archive_becomes_a_version_that_compiles_and_runs_on_the_host_too(
     program = Program.objects.get()
     found, counters = compiler.simulate(program_bytes(program), FEED)
     assert counters.to_json() == program.resources
-    on_host = host._session(version).run(None, FEED)[0]
+    on_host = session_of(version).run(None, FEED)[0]
     np.testing.assert_array_equal(found["y"], on_host)
     np.testing.assert_array_equal(found["y"], FEED["x"])
 

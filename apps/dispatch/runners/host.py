@@ -5,23 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from django.conf import settings
 
 from apps.compilation.models import Program
 from apps.dispatch.runners.block import Feeds, Outcome, Progress, stack
-from apps.dispatch.runners.runtime import hardware, session_open
-from apps.registry.child import work_file
-from apps.registry.packages import model_unpack
-from apps.registry.selectors import modelversion_save
+from apps.dispatch.runners.kept import session_of
+from apps.dispatch.runners.runtime import hardware
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
-
-    from apps.registry.models import ModelVersion
 
 WARM_UP = 3
 SAMPLES = 40
@@ -78,21 +72,13 @@ def _prepared(program: Program) -> tuple[InferenceSession, Feeds, list[str]]:
     """Return the model's session, the inputs that the program fixes as constants, and the names of the program's
     outputs.
     """
-    session = _session(program.model_version)
+    session = session_of(program.model_version)
     constants: Feeds = {}
     for wanted in session.get_inputs():
         if wanted.name in program.constants:
             dtype = NUMPY_OF_ONNX[wanted.type]
             constants[wanted.name] = np.array(program.constants[wanted.name], dtype=dtype)
     return session, constants, [one["name"] for one in program.outputs]
-
-
-@lru_cache(maxsize=4)
-def _session(version: ModelVersion) -> InferenceSession:
-    # Loading a model takes longer than running it. The runtime keeps side files mapped when they are deleted.
-    with work_file() as path:
-        modelversion_save(version, path)
-        return session_open(model_unpack(path, bytes_max=settings.UPLOAD_BYTES_MAX))
 
 
 def _seeded(program: Program) -> dict[str, Any]:
