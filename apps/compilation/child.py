@@ -180,6 +180,8 @@ def _graph_write(path: Path, graph: Any) -> None:
     from compiler.ir.text import file_text
     from compiler.ir.written import FILE_BYTES
 
+    if sum(array.nbytes for array in graph.constants.values()) > FILE_BYTES:
+        return  # the text would be longer still
     size = 0
     with path.open("wb") as file, gzip.GzipFile("", "wb", compresslevel=1, fileobj=file, mtime=0) as packed:
         for part in file_text(graph):  # weights hardly shrink, whatever the level

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import asdict, fields
 from datetime import datetime
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from django.core.files.base import File
 from django.core.files.storage import default_storage
 from django.db.models import QuerySet
 
@@ -106,6 +109,17 @@ def load_seconds(program: Program) -> Fraction:
 
 def program_bytes(program: Program) -> bytes:
     return _stored(program.binary_key)
+
+
+def program_save(program: Program, path: Path) -> None:
+    """Write the binary to a path, piece by piece. Raises FileNotFoundError if it is missing."""
+    with program_open(program) as stored, path.open("wb") as file:
+        shutil.copyfileobj(stored, file, 2**20)
+
+
+def program_open(program: Program) -> File[bytes]:
+    """Return the open file of the binary. Raises FileNotFoundError if it is missing."""
+    return default_storage.open(program.binary_key, "rb")
 
 
 def program_report(program: Program) -> dict[str, Any]:

@@ -29,7 +29,9 @@ IN_MEMORY = 2**20  # bytes of one body or answer; more goes to disk
 PIECE = 2**16
 MULTIPART_BYTES = 2**20  # what a form adds to its file
 WAITING_MAX = 500  # requests that have arrived and wait for a thread
-SPOOLED_MAX = 2**31  # bytes of bodies of one process that are arriving or being worked on
+SPOOLED_MIN = (
+    2**31
+)  # bytes of bodies of one process that may arrive or be worked on at once, whatever the largest upload
 
 
 class Gone(Exception):
@@ -88,7 +90,7 @@ class Buffered:
             piece = message.get("body", b"")
             size += len(piece)
             _size_check(size, most)
-            if self.spooled + len(piece) > SPOOLED_MAX:
+            if self.spooled + len(piece) > max(SPOOLED_MIN, 2 * most):
                 raise busy()
             if piece:
                 yield piece

@@ -9,7 +9,7 @@ import hashlib
 import json
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from django.core.files.base import File
 from django.core.files.storage import default_storage
@@ -19,6 +19,7 @@ from apps.accounts.files import file_drop, file_save, file_transaction
 from apps.compilation import selectors
 from apps.compilation.models import CompileJob, Program
 
+PIECE_BYTES = 2**20
 ARTEFACTS = (
     selectors.BINARY,
     selectors.REPORT,
@@ -119,12 +120,25 @@ def _row(
     return program, new
 
 
-def program_compare(*, program: Program, facts: dict[str, Any], binary: bytes) -> dict[str, Any]:
-    """Compare the bytes of a second compile with the program."""
-    digest = hashlib.sha256(binary).hexdigest()
+def program_compare(*, program: Program, facts: dict[str, Any], binary: Path) -> dict[str, Any]:
+    """Compare the file of a second compile with the program, piece by piece."""
+    with binary.open("rb") as written:
+        digest = hashlib.file_digest(written, "sha256").hexdigest()
+        written.seek(0)
+        with selectors.program_open(program) as stored:
+            is_equal = _is_same(written, stored)
     return {
-        "equal": digest == program.digest and binary == selectors.program_bytes(program),
+        "equal": digest == program.digest and is_equal,
         "digest": digest,
         "expected": program.digest,
         "compiler_version": facts["compiler_version"],
     }
+
+
+def _is_same(one: IO[bytes], other: File[bytes]) -> bool:
+    while True:
+        piece = one.read(PIECE_BYTES)
+        if piece != other.read(PIECE_BYTES):
+            return False
+        if not piece:
+            return True

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
@@ -19,6 +20,7 @@ from django.conf import settings
 from django.db import DatabaseError, transaction
 from django.db.models import F, Q
 
+from apps.accounts.beating import beating
 from apps.accounts.outages import Unavailable, told_when_back, unavailable_of
 from apps.compilation import selectors, stages
 from apps.compilation.models import CompileJob, CompileState, Program
@@ -71,7 +73,8 @@ def job_run(*, job_id: UUID, clock: Clock) -> None:
     job = CompileJob.objects.select_related("model_version", "compares_with").get(pk=job_id)
     try:
         with work_file() as model:
-            modelversion_save(job.model_version, model)
+            with beating(lambda: _alive(job, epoch, clock)):
+                modelversion_save(job.model_version, model)
             for index, bucket in enumerate(job.stages):
                 if not bucket["program"]:
                     _bucket_run(job, epoch, index, model, clock)
@@ -136,6 +139,12 @@ def _write(job: CompileJob, epoch: int, **fields: Any) -> None:
         raise Fenced
 
 
+def _alive(job: CompileJob, epoch: int, clock: Clock) -> None:
+    # Whoever writes next notices that the job was cancelled or taken over.
+    with suppress(Fenced):
+        _write(job, epoch, heartbeat_at=clock())
+
+
 def _bucket_run(job: CompileJob, epoch: int, index: int, model: Path, clock: Clock) -> None:
     bucket = job.stages[index]
     request = {
@@ -193,10 +202,12 @@ def _keep(job: CompileJob, epoch: int, index: int, folder: Path, facts: dict[str
     _write(job, epoch, stages=job.stages, stage="price", heartbeat_at=clock())
     if job.compares_with is not None:
         program: Program | None = job.compares_with
-        binary = (folder / selectors.BINARY).read_bytes()
-        _write(job, epoch, comparison=program_compare(program=job.compares_with, facts=facts, binary=binary))
+        with beating(lambda: _alive(job, epoch, clock)):
+            comparison = program_compare(program=job.compares_with, facts=facts, binary=folder / selectors.BINARY)
+        _write(job, epoch, comparison=comparison)
     else:
-        program = program_keep(job=job, epoch=epoch, dims=bucket["dims"], folder=folder, facts=facts, now=clock())
+        with beating(lambda: _alive(job, epoch, clock)):
+            program = program_keep(job=job, epoch=epoch, dims=bucket["dims"], folder=folder, facts=facts, now=clock())
     if program is None:
         raise Fenced
     price = selectors.price_preview(program, now=clock())

@@ -5,12 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from functools import lru_cache
+from hashlib import file_digest
+from mmap import ACCESS_READ, mmap
+from uuid import UUID
 
 import compiler
 from apps.compilation.models import Program
-from apps.compilation.selectors import program_bytes
+from apps.compilation.selectors import program_save
 from apps.dispatch.runners.block import Feeds, Outcome, Progress, stack
 from apps.fleet.selectors import processor_find
+from apps.registry.child import work_file
 from compiler import targets
 
 
@@ -31,17 +35,19 @@ def run(program: Program, feeds: Sequence[Feeds], progress: Progress) -> Outcome
     return Outcome(stack(results), counters.to_json(), wall_ns)
 
 
-def _binary(program: Program) -> bytes:
+def _binary(program: Program) -> memoryview:
     return _bytes_of(program.digest, program.pk.hex)
 
 
 @lru_cache(maxsize=8)
-def _bytes_of(digest: str, program_hex: str) -> bytes:
-    from hashlib import sha256
-    from uuid import UUID
-
-    data = program_bytes(Program.objects.get(pk=UUID(program_hex)))
-    found = sha256(data).hexdigest()
-    if found != digest:
-        raise WrongBinary(f"The stored binary has the digest {found[:12]}, but the contract is for {digest[:12]}.")
-    return data
+def _bytes_of(digest: str, program_hex: str) -> memoryview:
+    # Mapped, so that a large program takes no memory of its own. The file's bytes stay until nobody maps them.
+    with work_file() as path:
+        program_save(Program.objects.get(pk=UUID(program_hex)), path)
+        with path.open("rb") as file:
+            found = file_digest(file, "sha256").hexdigest()
+            if found != digest:
+                raise WrongBinary(
+                    f"The stored binary has the digest {found[:12]}, but the contract is for {digest[:12]}."
+                )
+            return memoryview(mmap(file.fileno(), 0, access=ACCESS_READ))

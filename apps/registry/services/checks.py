@@ -13,6 +13,7 @@ from django.core.files.storage import default_storage
 from django.db import DatabaseError, connection, transaction
 from django.db.models import Q, QuerySet
 
+from apps.accounts.beating import beating
 from apps.accounts.outages import Unavailable, told_when_back, unavailable_of
 from apps.accounts.problems import Problem
 from apps.registry.child import work_file
@@ -64,7 +65,8 @@ def upload_check_next(*, clock: Clock) -> bool:
 
 
 def _version_of(upload: Upload, *, clock: Clock) -> tuple[ModelVersion, bool]:
-    with work_file() as path:
+    # Putting a large file together, hashing and storing it take longer than a worker may be silent.
+    with work_file() as path, beating(lambda: _beat(upload, now=clock())):
         digest = hashlib.sha256()
         with path.open("wb") as file:
             for key in upload.parts.order_by("offset").values_list("storage_key", flat=True):
