@@ -151,13 +151,19 @@ class Client:
         precision: str = "float32",
         dims: Mapping[str, int | Sequence[int]] | None = None,
         constants: Mapping[str, Any] | None = None,
+        states: Mapping[str, str] | None = None,
+        bounds: Mapping[str, int] | None = None,
+        context: int | None = None,
+        caches: Mapping[str, str] | None = None,
         examples: Mapping[str, Array] | None = None,
         timeout: float = 900.0,
     ) -> list[Program]:
         """Compile a version and wait: one program, or one for each size where a dimension has several.
 
         `dims` gives the sizes of variable dimensions, `examples` typical inputs (one array for each input, the items along
-        the leading axis) from which float16 and int8 take their ranges. Raises Failed with the reason.
+        the leading axis) from which float16 and int8 take their ranges. `states` are outputs by the input that they become,
+        `bounds` the most trips by loop. With `context`, caches that grow (those in `caches`, or all) stay on the processor, with at
+        most so many tokens. Raises Failed with the reason.
         """
         asked: dict[str, Any] = {
             "version_id": _id(version),
@@ -165,6 +171,10 @@ class Client:
             "precision": precision,
             "dims": dict(dims or {}),
             "constants": dict(constants or {}),
+            "states": dict(states or {}),
+            "bounds": dict(bounds or {}),
+            "caches": dict(caches or {}),
+            "context": context,
         }
         if examples:
             asked["calibration"] = base64.b64encode(_npz(examples)).decode()
@@ -192,6 +202,13 @@ class Client:
     def report(self, program: Program | str) -> dict[str, Any]:
         """Return what one inference needs, operation by operation."""
         found: dict[str, Any] = self.get(f"/programs/{_id(program)}/report")
+        return found
+
+    def price(self, program: Program | str) -> dict[str, Any]:
+        """Return today's price of 1,000 executions, and of tokens for a program that continues a sequence. Raises Refused with
+        `code` not-priced if the price book has no price for it.
+        """
+        found: dict[str, Any] = self.get(f"/programs/{_id(program)}/price")
         return found
 
     # Quotes and contracts

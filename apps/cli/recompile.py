@@ -45,7 +45,16 @@ def recompile(model: ModelFile, program: dict[str, Any], ranges: Sequence[compil
 
     `ranges` are calibrations to try before generated inputs. Raises compiler.ModelError.
     """
-    graph = compiler.load(model.data, dims=program["dims"], constants=constants_of(model.data, program["constants"]))
+    constants, options = constants_of(model.data, program["constants"]), program.get("options", {})
+    graph = compiler.load(
+        model.data,
+        dims=program["dims"],
+        constants=constants,
+        states=list(options.get("states", {}).items()),
+        caches=list(options.get("caches", {}).items()),
+        bounds=options.get("bounds", {}),
+        context=options.get("context"),
+    )
     if program.get("calibration"):
         for found in ranges:
             made = _made(graph, program, found)

@@ -25,6 +25,7 @@ from apps.accounts.roles import ENGINEERING, Scope
 from apps.compilation import selectors, services
 from apps.compilation.calibration import FILE_BYTES_MAX
 from apps.compilation.models import CompileJob, CompileState, Program
+from apps.compilation.options import options_of
 from apps.fleet.selectors import targets_known
 from apps.registry.selectors import versions_present
 
@@ -44,6 +45,18 @@ class CompileIn(RequestBody):
     precision: str = "float32"
     dims: dict[str, Whole | list[Whole]] = {}
     constants: dict[str, Any] = {}
+    states: dict[str, str] = Field(
+        {}, description="Inputs that stay on the processor, each with the output that becomes its next value."
+    )
+    bounds: dict[str, Whole] = Field({}, description="The most trips of each loop that the data ends.")
+    context: Whole | None = Field(
+        None,
+        description="The tokens that a sequence has at most. Caches that grow stay on the processor. Leave the caches' number "
+        "of rows out of `dims`.",
+    )
+    caches: dict[str, str] = Field(
+        {}, description="With `context`: the caches, each with the output that continues it. Empty: all are found."
+    )
     calibration: str = Field(
         "",
         description="A .npz file of example inputs for float16 and int8, encoded in base64",
@@ -57,6 +70,7 @@ class CompileOut(Schema):
     target: str
     precision: str
     dims: dict[str, Any]
+    options: dict[str, Any] = Field(description="States, caches, bounds and the context, as far as they were given.")
     state: CompileState
     stage: str
     stages: list[dict[str, Any]]
@@ -79,6 +93,11 @@ class ProgramOut(Schema):
     target_digest: str
     precision: str
     dims: dict[str, Any]
+    options: dict[str, Any] = Field(description="States, caches, bounds and the context, as far as they were given.")
+    sequence: dict[str, Any] = Field(
+        description="For a program that continues a sequence: `kind` (decode or prefill), `tokens` that one execution adds, and "
+        "`context`. Empty for other programs."
+    )
     digest: str
     binary_bytes: int
     compiler_version: str
@@ -127,6 +146,9 @@ def compile_create(request: HttpRequest, payload: CompileIn) -> tuple[int, Compi
         precision=payload.precision,
         dims=dict(payload.dims),
         constants=payload.constants,
+        options=options_of(
+            states=payload.states, caches=payload.caches, bounds=payload.bounds, context=payload.context
+        ),
         calibration=_examples(payload.calibration),
         actor=principal_get(request).user,
         now=timezone.now(),

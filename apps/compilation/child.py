@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from apps.compilation.calibration import CalibrationError, OtherShape, Wanted, feeds_read
+from apps.compilation.options import arguments_of
 from apps.registry.child import child_main
 from apps.registry.packages import model_unpack
 
 SEED = 20250711
+SEQUENCE = ("kind", "tokens", "context")  # facts of a program that continues a sequence
 
 
 class Mismatch(Exception):
@@ -49,7 +51,8 @@ def _compile(compiler: Any, folder: Path, request: dict[str, Any]) -> dict[str, 
     on_stage("read")
     model = model_unpack(folder / "model.onnx", bytes_max=request["bytes_max"])
     constants = _constants(model, request["constants"])
-    graph = compiler.load(model, dims=request["dims"], constants=constants, on_stage=on_stage)
+    options = arguments_of(request["options"])
+    graph = compiler.load(model, dims=request["dims"], constants=constants, on_stage=on_stage, **options)
     ranges = None
     if request["precision"] != "float32":
         on_stage("calibrate")
@@ -159,6 +162,7 @@ def facts(program: Any, report: dict[str, Any], size: int, values: dict[str, Any
         "binary_bytes": size,
         "resources": resources.to_json(),
         "bounds": report["bounds"],
+        "sequence": {name: report["sequence"][name] for name in SEQUENCE if name in report["sequence"]},
         "accuracy": report["accuracy"],
         "exact": resources.exact,
         "reason": resources.reason[:400],

@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from typing import Any
 
 from django import forms
 
 from apps.compilation import selectors
 from apps.compilation.dimensions import axis_of, sizes_suggested
-from apps.compilation.models import Precision
+from apps.compilation.models import CompileJob, Precision
+from apps.compilation.options import CONTEXT_MAX, OptionError, bounds_read, constants_read, options_of, pairs_read
 from apps.compilation.stages import BUCKETS_MAX, SIZE_MAX
 from apps.registry.models import ModelVersion
 
 PREFIX = "dim-"
+READERS: dict[str, Callable[[str], dict[str, Any]]] = {
+    "caches": pairs_read,
+    "states": pairs_read,
+    "bounds": bounds_read,
+    "constants": constants_read,
+}
 NOT_SIZES = f"Enter whole numbers from 1 to {SIZE_MAX:,}, for example 16 or 16, 64, 128."
+
+
+class SizesInput(forms.TextInput):
+    """A field that the browser lets be empty, since a context fixes some sizes."""
+
+    def use_required_attribute(self, initial: Any) -> bool:
+        return False
+
+
+def _lines(label: str, example: str, text: str) -> forms.CharField:
+    widget = forms.Textarea(attrs={"rows": 2, "placeholder": example, "spellcheck": "false"})
+    return forms.CharField(
+        required=False, max_length=20_000, label=label, help_text=f"{text} One on a line.", widget=widget
+    )
 
 
 class CompileForm(forms.Form):
@@ -39,6 +62,18 @@ class CompileForm(forms.Form):
         ),
         widget=forms.ClearableFileInput(attrs={"accept": ".npz"}),
     )
+    context = forms.IntegerField(
+        required=False,
+        min_value=2,
+        max_value=CONTEXT_MAX,
+        label="Context",
+        help_text="For decoders: how many tokens a sequence has at most. Caches that grow stay on the processor. Leave the "
+        "sizes of their rows empty.",
+    )
+    caches = _lines("Caches", "past=present", "Caches that the context is for. Without an entry, all are found.")
+    states = _lines("States", "state_in=state_out", "Inputs that stay on the processor and become the output.")
+    bounds = _lines("Loop bounds", "loop=20", "The most trips of each loop that the data ends.")
+    constants = _lines("Constants", "sr=16000", "Inputs with one value.")
     mail = forms.BooleanField(required=False, label="E-mail me when all compiles are done")
 
     def __init__(self, version: ModelVersion, data: Any = None, files: Any = None) -> None:
@@ -50,20 +85,28 @@ class CompileForm(forms.Form):
         targets = self.fields["targets"]
         assert isinstance(targets, forms.MultipleChoiceField)
         targets.choices = [(name, name) for name in names]
+        self.has_context = bool(data and str(data.get("context", "")).strip())
         for row in version.symbolic_dims:
             self.fields[PREFIX + row["name"]] = forms.CharField(
-                label=_label(row, version), max_length=100, error_messages={"required": NOT_SIZES}
+                label=_label(row, version),
+                max_length=100,
+                required=not self.has_context,
+                widget=SizesInput,
+                error_messages={"required": NOT_SIZES},
             )
 
     def _initial(self, version: ModelVersion, names: list[str]) -> dict[str, Any]:
         last = selectors.jobs_last(version)
-        sizes = {**sizes_suggested(version.inputs, self.symbols), **(last[0].dims if last else {})}
+        left_out = bool(last) and "context" in last[0].options  # the caches fix the sizes that are missing there
+        suggested = {} if left_out else sizes_suggested(version.inputs, self.symbols)
+        sizes = {**suggested, **(last[0].dims if last else {})}
         chosen = {job.target for job in last} or set(names[:1])
         return {
             "targets": [name for name in names if name in chosen],
             "precision": sorted({job.precision for job in last}) or [Precision.FLOAT32],
             "mail": bool(last and last[0].request and last[0].request.mail),
-            **{PREFIX + name: _sizes_text(sizes[name]) for name in self.symbols},
+            **(_options_shown(last[0]) if last else {}),
+            **{PREFIX + name: _sizes_text(sizes[name]) for name in self.symbols if name in sizes},
         }
 
     @property
@@ -76,27 +119,56 @@ class CompileForm(forms.Form):
         return bool({Precision.FLOAT16, Precision.INT8} & set(chosen))
 
     @property
+    def has_options(self) -> bool:
+        """True if an option is filled in or has an error, so that its part of the form is shown open."""
+        names = ("context", *READERS)
+        return any(self[name].value() not in (None, "") or self[name].errors for name in names)
+
+    @property
     def lost_file(self) -> bool:
         """True if the form was submitted with a file, which the browser drops when the form is shown again."""
         return bool(self.is_bound and self.files)
 
     def clean(self) -> dict[str, Any]:
-        """Add `dims` in the service's format, and report each invalid size at its field."""
+        """Add `dims` and `options` in the service's format, and report each fault at its field."""
         cleaned = super().clean() or {}
         dims: dict[str, int | list[int]] = {}
         for name in self.symbols:
             text = cleaned.get(PREFIX + name)
-            numbers = [] if text is None else _sizes_read(text)
+            if text is None or (not text and self.has_context):
+                continue
+            numbers = _sizes_read(text)
             if numbers:
                 dims[name] = numbers[0] if len(numbers) == 1 else numbers
-            elif text is not None:
+            else:
                 self.add_error(PREFIX + name, NOT_SIZES)
         if _combinations(dims) > BUCKETS_MAX:
             message = (
                 f"These sizes make {_combinations(dims):,} combinations; at most {BUCKETS_MAX} can be compiled at once."
             )
             self.add_error(None, message)
-        return {**cleaned, "dims": dims}
+        return {**cleaned, **self._options_read(cleaned), "dims": dims}
+
+    def _options_read(self, cleaned: dict[str, Any]) -> dict[str, Any]:
+        found: dict[str, dict[str, Any]] = {}
+        for name, read in READERS.items():
+            try:
+                found[name] = read(cleaned.get(name) or "")
+            except OptionError as error:
+                self.add_error(name, str(error))
+        constants = found.pop("constants", {})
+        return {"options": options_of(**found, context=cleaned.get("context")), "constants": constants}
+
+
+def _options_shown(job: CompileJob) -> dict[str, Any]:
+    """The options of a compile as the form's fields have them."""
+    pairs = {name: job.options.get(name, {}) for name in ("caches", "states", "bounds")}
+    values = {name: json.dumps(value) for name, value in job.constants.items()}
+    shown = {
+        name: "\n".join(f"{key}={value}" for key, value in one.items())
+        for name, one in {**pairs, "constants": values}.items()
+    }
+    return {**shown, "context": job.options.get("context")}
 
 
 def _label(row: dict[str, Any], version: ModelVersion) -> str:

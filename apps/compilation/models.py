@@ -11,7 +11,10 @@ from django.db import models
 from django.db.models import Q
 
 from apps.accounts.models import Organisation
+from apps.compilation.options import keeps_state
 from apps.registry.models import ModelVersion
+
+NOTHING = models.Value({}, models.JSONField())
 
 
 class Precision(models.TextChoices):
@@ -73,6 +76,7 @@ class CompileJob(models.Model):
     precision = models.CharField(max_length=10, choices=Precision, default=Precision.FLOAT32)
     dims = models.JSONField(default=dict)
     constants = models.JSONField(default=dict)
+    options = models.JSONField(default=dict, db_default=NOTHING)
     calibration_key = models.CharField(max_length=200, blank=True)
     calibration_digest = models.CharField(max_length=64, blank=True)
     state = models.CharField(max_length=10, choices=State, default=State.QUEUED)
@@ -132,6 +136,9 @@ class Program(models.Model):
     `digest` is the SHA-256 of the binary. `resources` holds the compiler's counts. `accuracy` holds the quantisation
     error against float32; empty for float32. `executed` holds the counters of the verification run; empty if the counts
     are exact.
+
+    `options` are as in `apps.compilation.options`. `sequence` says, for a program that continues a sequence, how many
+    `tokens` one execution adds, its `kind` (decode or prefill) and its `context`; it is empty for other programs.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -143,6 +150,8 @@ class Program(models.Model):
     precision = models.CharField(max_length=10, choices=Precision)
     dims = models.JSONField(default=dict)
     constants = models.JSONField(default=dict)
+    options = models.JSONField(default=dict, db_default=NOTHING)
+    sequence = models.JSONField(default=dict, db_default=NOTHING)
     options_digest = models.CharField(max_length=64)
     compiler_version = models.CharField(max_length=40)
     digest = models.CharField(max_length=64, db_index=True)
@@ -179,3 +188,13 @@ class Program(models.Model):
 
     def __str__(self) -> str:
         return f"{self.digest[:12]} for {self.target}"
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether values stay on the processor from one execution to the next."""
+        return keeps_state(self.options)
+
+    @property
+    def runs_on_host(self) -> bool:
+        """Whether a host pool can run the program: it runs the model itself, in float32 and without states."""
+        return self.precision == Precision.FLOAT32 and not self.keeps_state

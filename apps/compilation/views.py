@@ -74,6 +74,8 @@ def _request_create(request: HttpRequest, version: ModelVersion, chosen: dict[st
         targets=chosen["targets"],
         precisions=chosen["precision"],
         dims=chosen["dims"],
+        constants=chosen["constants"],
+        options=chosen["options"],
         calibration=examples,
         actor=principal_get(request).user,
         now=timezone.now(),

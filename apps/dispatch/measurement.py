@@ -28,7 +28,8 @@ def measurements_request_due(*, now: datetime) -> int:
     for pool in pools().filter(kind=PoolKind.HOST):
         fresh = HostMeasurement.objects.filter(pool=pool, measured_at__gt=now - MEASURE_AGAIN_AFTER)
         # A host runs the model itself, which must still be there.
-        runs_here = Program.objects.filter(precision=Precision.FLOAT32, model_version__deleted_at=None)
+        there = Program.objects.filter(precision=Precision.FLOAT32, model_version__deleted_at=None)
+        runs_here = there.exclude(options__has_any_keys=["states", "context"])
         due = runs_here.exclude(digest__in=fresh.values("program_digest")).order_by("-created_at")
         for program_id in due.values_list("pk", flat=True)[:AT_ONCE]:
             if cache.add(f"measure:{pool.slug}:{program_id}", 1, REQUESTED_SECONDS):

@@ -236,7 +236,10 @@ def deployment_of(
     version: ModelVersion, pool: Pool, programs: list[Program], precision: str = Precision.FLOAT32
 ) -> Deployment:
     """Return the version's deployment on the pool, with the newest program in this precision that fits the pool."""
-    fitting = [p for p in programs if p.model_version_id == version.pk and p.precision == precision]
+    own = (
+        p for p in programs if p.model_version_id == version.pk and not p.keeps_state
+    )  # items of a plan are independent
+    fitting = [p for p in own if p.precision == precision]
     if pool.kind == PoolKind.HOST:
         # A host runs the model file; its counts are those of the first target by name, so they never change.
         fitting.sort(key=lambda program: program.target)

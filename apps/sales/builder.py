@@ -303,7 +303,7 @@ def _unfit(subject: Subject, pool: Pool) -> str:
     if subject.is_quota:
         return "Quotas are not sold on this pool: its speed is measured, not proven."
     if pool.is_host:
-        return "This pool runs models in float32 only. Compile the model in float32 to use this pool."
+        return "This pool runs models in float32 and without states only. Compile the model like that to use this pool."
     target = pool.processor.name if pool.processor else pool.target
     if any(program.target == target for program in subject.programs):
         return f"This pool has a different version of the processor {target}. Compile the model again to use this pool."
@@ -315,7 +315,7 @@ def pools_fitting(program: Program) -> list[Pool]:
     fitting = [
         pool
         for pool in pools()
-        if (pool.is_host and program.precision == Precision.FLOAT32)
+        if (pool.is_host and program.runs_on_host)
         or (pool.processor is not None and pool.processor.digest == program.target_digest)
     ]
     return sorted(fitting, key=lambda pool: (pool.is_host, pool.slug))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from apps.accounts.problems import Problem
+from apps.compilation.options import keeps_state
 from apps.fleet.models import Pool
 from apps.fleet.selectors import host_measurement_latest
 from apps.pricing.rating import NotPriced, PriceBookDocument, Schedule
@@ -101,6 +102,14 @@ def _check_runs_on_host(snapshot: ProgramSnapshot, pool: Pool) -> None:
             f"Pool {pool.slug} runs models in {HOST_PRECISION} only, but {snapshot.model} is compiled in {snapshot.precision}. "
             f"Choose a pool of {snapshot.target}, or use the program in {HOST_PRECISION}.",
             kind="precision-not-on-host",
+        )
+    if keeps_state(snapshot.options):
+        raise Problem(
+            422,
+            "States on a host",
+            f"Pool {pool.slug} runs the model itself, and {snapshot.model} was compiled to keep its states on the processor. "
+            f"Choose a pool of {snapshot.target}, or compile without states and context.",
+            kind="states-not-on-host",
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import Any
 from uuid import UUID
@@ -39,6 +39,7 @@ class ProgramSnapshot:
     reason: str
     load: dict[str, int] | None = None  # bytes and cycles of loading; None in quotes from before loading was counted
     calibration: str = ""  # SHA-256 of the calibration examples
+    options: dict[str, Any] = field(default_factory=dict)  # states, caches, bounds and the context
 
     @property
     def counts(self) -> Counts:
@@ -67,8 +68,8 @@ class ProgramSnapshot:
         return 0 if self.load is None else self.load["cycles_in"]
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON. The key `load` is left out if the value is None."""
-        return {name: value for name, value in asdict(self).items() if name != "load" or value is not None}
+        """Return plain JSON. The keys `load` and `options` are left out if they say nothing."""
+        return {name: value for name, value in asdict(self).items() if name not in {"load", "options"} or value}
 
     @staticmethod
     def from_json(document: dict[str, Any]) -> ProgramSnapshot:
@@ -99,6 +100,7 @@ def snapshot_of(program: Program) -> ProgramSnapshot:
         reason=program.reason,
         load=program_load(program),
         calibration=program.calibration_digest,
+        options=program.options,
     )
 
 

@@ -17,6 +17,7 @@ from apps.accounts.services import audit_record
 from apps.compilation import selectors, stages
 from apps.compilation.calibration import FILE_BYTES_MAX
 from apps.compilation.models import CompileJob, CompileRequest, Precision, Program
+from apps.compilation.services.options import options_check
 from apps.registry.models import ModelVersion
 
 UNFINISHED_MAX = 50
@@ -33,6 +34,7 @@ def job_create(
     precision: str = Precision.FLOAT32,
     dims: dict[str, Any] | None = None,
     constants: dict[str, Any] | None = None,
+    options: dict[str, Any] | None = None,
     calibration: bytes | None = None,
     compares_with: Program | None = None,
     request: CompileRequest | None = None,
@@ -40,10 +42,13 @@ def job_create(
     """Queue the compile of a version for a target. `dims` gives one size or a list of sizes for each variable
     dimension.
 
+    `options` are those of `options_of`; with a context, the sizes that the caches fix are left out of `dims`.
     `calibration` is an optional .npz file with the example inputs stacked along the first axis. Raises Problem(422) for
-    missing or invalid sizes, and Problem(429) if too many compiles are queued.
+    missing or invalid sizes or options, and Problem(429) if too many compiles are queued.
     """
-    chosen = dims_checked(version, dims or {})
+    options = options or {}
+    chosen = dims_checked(version, dims or {}, are_complete="context" not in options)
+    options_check(version, options)
     _place_check(version.organisation, target, precision)
     _constants_check(version, constants or {})
     calibration_key, calibration_digest = _calibration_keep(version, precision, calibration, compares_with)
@@ -58,6 +63,7 @@ def job_create(
         precision=precision,
         dims=chosen,
         constants=constants or {},
+        options=options,
         calibration_key=calibration_key,
         calibration_digest=calibration_digest,
         stages=[stages.waiting(bucket, narrow=precision != Precision.FLOAT32) for bucket in stages.buckets_of(chosen)],
@@ -129,10 +135,13 @@ def compile_send(job_id: UUID) -> bool:
     return task_send(COMPILE_TASK, queue="compile", job_id=str(job_id))
 
 
-def dims_checked(version: ModelVersion, stated: dict[str, Any]) -> dict[str, Any]:
-    """Check the given sizes, and return them sorted. Raises Problem(422) with one entry for each fault."""
+def dims_checked(version: ModelVersion, stated: dict[str, Any], *, are_complete: bool = True) -> dict[str, Any]:
+    """Check the given sizes, and return them sorted. `are_complete`: every variable dimension needs a size. Raises Problem(422)
+    with one entry for each fault.
+    """
     wanted = [row["name"] for row in version.symbolic_dims]
-    errors = [*_missing(wanted, stated), *_unknown(wanted, stated), *_impossible(wanted, stated)]
+    missing = _missing(wanted, stated) if are_complete else []
+    errors = [*missing, *_unknown(wanted, stated), *_impossible(wanted, stated)]
     if not errors and len(stages.buckets_of(stated)) > stages.BUCKETS_MAX:
         errors.append(
             {"field": "dims", "message": f"At most {stages.BUCKETS_MAX} combinations of sizes can be compiled at once."}
@@ -239,6 +248,7 @@ def job_compare(*, program: Program, actor: User, now: datetime) -> CompileJob:
         precision=program.precision,
         dims=program.dims,
         constants=program.constants,
+        options=program.options,
         compares_with=program,
         actor=actor,
         now=now,

@@ -43,9 +43,12 @@ class NotDeterministic(Exception):
         self.error = {"kind": "not-deterministic", "message": text, "expected": program.digest, "digest": digest}
 
 
-def options_digest(dims: dict[str, int], constants: dict[str, Any], calibration: str = "") -> str:
+def options_digest(
+    dims: dict[str, int], constants: dict[str, Any], calibration: str = "", options: dict[str, Any] | None = None
+) -> str:
     """Return the digest of the compile options. `calibration` is the digest of the example inputs."""
-    stated = {"constants": constants, "dims": dims} | ({"calibration": calibration} if calibration else {})
+    stated: dict[str, Any] = {"constants": constants, "dims": dims}
+    stated |= {name: one for name, one in (("calibration", calibration), ("options", options)) if one}
     text = json.dumps(stated, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -100,7 +103,7 @@ def _row(
         model_version=job.model_version,
         target_digest=stated.pop("target_digest"),
         precision=job.precision,
-        options_digest=options_digest(dims, job.constants, job.calibration_digest),
+        options_digest=options_digest(dims, job.constants, job.calibration_digest, job.options),
         compiler_version=stated.pop("compiler_version"),
         defaults={
             **stated,
@@ -109,6 +112,7 @@ def _row(
             "target": job.target,
             "dims": dims,
             "constants": job.constants,
+            "options": job.options,
             "calibration_digest": job.calibration_digest,
             "binary_key": keys[selectors.BINARY],
             "report_key": keys[selectors.REPORT],

@@ -22,6 +22,8 @@ def request_create(
     dims: dict[str, Any],
     actor: User,
     now: datetime,
+    constants: dict[str, Any] | None = None,
+    options: dict[str, Any] | None = None,
     calibration: bytes | None = None,
     mail: bool = False,
 ) -> CompileRequest:
@@ -40,6 +42,8 @@ def request_create(
                 target=target,
                 precision=precision,
                 dims=dims,
+                constants=constants,
+                options=options,
                 calibration=calibration,
                 actor=actor,
                 now=now,

@@ -153,6 +153,7 @@ def _bucket_run(job: CompileJob, epoch: int, index: int, model: Path, clock: Clo
         "precision": job.precision,
         "dims": bucket["dims"],
         "constants": job.constants,
+        "options": job.options,
         "buckets": len(job.stages),
         "bytes_max": settings.UPLOAD_BYTES_MAX,
     }

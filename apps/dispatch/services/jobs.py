@@ -27,6 +27,7 @@ from apps.sales.services import contract_executions_take
 from apps.timetable.services import CapacityTaken, refusal_record
 
 BLOCKS_MAX = 10_000
+STATES_ITEMS_MAX = 4_096  # of a job whose program keeps states: one lease, which a crash repeats
 Inputs = dict[str, Array]
 
 
@@ -156,7 +157,10 @@ def _checked(arrays: Inputs | Seeded | Stored, types: list[TensorType]) -> tuple
 
 def items_most(program: Program) -> int:
     """Return the largest number of items that a job of the program can have."""
-    return BLOCKS_MAX * lease_block(program)
+    if not program.keeps_state:
+        return BLOCKS_MAX * lease_block(program)
+    sequence = program.sequence
+    return min(STATES_ITEMS_MAX, sequence["context"] // sequence["tokens"]) if sequence else STATES_ITEMS_MAX
 
 
 def _blocks_check(program: Program, items: int) -> None:
@@ -164,6 +168,11 @@ def _blocks_check(program: Program, items: int) -> None:
     most = items_most(program)
     if items > most:
         detail = f"A job of this program can have at most {most:,} items. Split your {items:,} items into several jobs."
+        if program.keeps_state:
+            detail = (
+                f"This program keeps its state from item to item: a job is one sequence, of at most {most:,} items, and each job "
+                f"begins with new states. Send fewer than your {items:,} items."
+            )
         raise Problem(422, "Too many items", detail, kind="inputs-do-not-fit")
 
 

@@ -71,7 +71,7 @@ def stage_place(*, stage: JobStage, now: datetime) -> None:
     """
     contract = Contract.objects.select_for_update(no_key=True).get(pk=stage.job.contract_id)
     pool = contract.pool
-    block = sample_block(stage.pace) if stage.job.is_sample else lease_block(stage.program)
+    block = _block_of(stage)
     cuts, left = cut_leases(stage.count, stage.pace, _rooms(contract, stage, now), block=block)
     windows = {str(window.pk): window for window in windows_of(contract.pk)}
     if left:
@@ -81,11 +81,28 @@ def stage_place(*, stage: JobStage, now: datetime) -> None:
         more, still = cut_leases(left, stage.pace, rooms, block=block, first_item=stage.count - left)
         assert not still, "a window of the stated duration holds its work"
         cuts += more
+    if stage.program.keeps_state and len(cuts) > 1:
+        raise _in_pieces(stage)
     leases = Lease.objects.bulk_create(_lease_of(stage, cut, windows[cut.window]) for cut in cuts)
     stage.state, stage.waiting_reason = StageState.RUNNING, ""
     stage.save(update_fields=["state", "waiting_reason"])
     if not stage.job.is_sample:  # which no worker runs
         _offer_due(leases, pool, now=now)
+
+
+def _block_of(stage: JobStage) -> int:
+    if stage.job.is_sample:
+        return sample_block(stage.pace)
+    return stage.count if stage.program.keeps_state else lease_block(stage.program)
+
+
+def _in_pieces(stage: JobStage) -> Problem:
+    model = stage.program.model_version.model.name
+    detail = (
+        f"{model} keeps its state from item to item, so a job runs in one piece, and no window of this contract has room for "
+        f"{stage.count:,} items. Send fewer items; each job begins with new states."
+    )
+    return Problem(409, "No room in one piece", detail, kind="sequence-in-pieces")
 
 
 def lease_block(program: Program) -> int:
