@@ -162,8 +162,8 @@ class Client:
 
         `dims` gives the sizes of variable dimensions, `examples` typical inputs (one array for each input, the items along
         the leading axis) from which float16 and int8 take their ranges. `states` are outputs by the input that they become,
-        `bounds` the most trips by loop. With `context`, caches that grow (those in `caches`, or all) stay on the processor, with at
-        most so many tokens. Raises Failed with the reason.
+        `bounds` the most trips by loop. With `context`, caches that grow (those in `caches`, or all) stay on the processor,
+        with at most so many tokens. Raises Failed with the reason.
         """
         asked: dict[str, Any] = {
             "version_id": _id(version),

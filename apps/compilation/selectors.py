@@ -221,6 +221,28 @@ def programs_of_version(version: ModelVersion) -> list[Program]:
     return list(rows.order_by("target", "-created_at"))
 
 
+def programs_of_sequence(program: Program) -> list[Program]:
+    """Return the programs that continue a sequence as this one does, with any number of tokens in one execution, few tokens
+    first. For the same sizes it is the newest, or the program itself. Empty if the program continues no sequence.
+    """
+    if not program.sequence:
+        return []
+    rows = Program.objects.filter(
+        model_version=program.model_version_id,
+        target_digest=program.target_digest,
+        precision=program.precision,
+        options=program.options,
+    )
+    newest = {sizes_key(one): one for one in rows.exclude(sequence={}).order_by("created_at")}
+    found = {**newest, sizes_key(program): program}.values()
+    return sorted(found, key=lambda one: (one.sequence["tokens"], sizes_key(one)))
+
+
+def sizes_key(program: Program) -> tuple[tuple[str, int], ...]:
+    """Return the sizes of a program in a form that can be a key."""
+    return tuple(sorted(program.dims.items()))
+
+
 def programs_of_job(job: CompileJob) -> list[Program]:
     """Return the programs of a job in the order of the job's buckets."""
     found: dict[UUID, Program] = Program.objects.select_related("model_version__model").in_bulk(job.program_ids)

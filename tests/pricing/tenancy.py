@@ -9,7 +9,9 @@ from apps.accounts.roles import Scope
 from apps.pricing.models import PriceBook
 from apps.pricing.services import pricebook_publish
 from tests.cast import Cast
+from tests.compilation.helpers import compiled
 from tests.pricing.rating.books import document
+from tests.sales.market import open_market
 from tests.tenancy import operation, page
 
 
@@ -20,6 +22,11 @@ def _book(cast: Cast) -> dict[str, Any]:
     return {"version": 1}
 
 
+def _priced(cast: Cast) -> dict[str, Any]:
+    open_market()
+    return {"pk": compiled(cast, "digits-small").pk}
+
+
 ROUTES = [
     page("/prices", public=True, make=_book),
     page("/prices/derivation", public=True),
@@ -28,5 +35,6 @@ ROUTES = [
     operation("GET /price-books"),
     operation("GET /price-books/current"),
     operation("GET /price-books/{int:version}", scope=None, make=_book),
+    operation("GET /programs/{uuid:pk}/price", make=_priced),
     operation("POST /price-books", scope=Scope.ADMIN, body={"document": {}, "effective_from": "2030-01-01T00:00:00Z"}),
 ]

@@ -15,10 +15,10 @@ from apps.compilation.models import CompileJob, Program
 from apps.compilation.selectors import has_graph_text, program_load, program_report
 from apps.fleet.models import Pool
 from apps.pages.report import compare, graph, memory, rows, timeline
-from apps.pricing.rating import Counts, Rating, RatingError, Terms, class_default, rate
-from apps.pricing.selectors import book_in_force, document_of
+from apps.pricing.previews import EXECUTIONS, program_rating, token_prices
+from apps.pricing.rating import RatingError
+from apps.pricing.selectors import book_in_force
 
-EXECUTIONS = 1000
 Report = Mapping[str, Any]
 
 
@@ -56,6 +56,7 @@ def program_page(program: Program, *, now: datetime) -> dict[str, Any]:
         "report": report,
         "headline": _headline(program),
         "price": price_of(program, report, now=now),
+        "sequence": report.get("sequence"),
         "fits": fits_of(program),
         "siblings": _siblings(program),
         "rows": ranked,
@@ -105,21 +106,14 @@ def load_of(program: Program) -> dict[str, Any] | None:
 
 
 def price_of(program: Program, report: Report, *, now: datetime) -> dict[str, Any]:
-    """Return today's price of EXECUTIONS executions in the default class. If the price is unknown, return the reason."""
+    """Return today's price of EXECUTIONS executions in the default class, and of tokens. If the price is unknown, return the
+    reason.
+    """
+    processor_class = report["headline"]["price_class"]
     try:
         book = book_in_force(at=now)
-        document = document_of(book)
-        rating: Rating = rate(
-            book=document,
-            counts=Counts(operations=program.operations, cycles=program.interval_cycles),
-            executions=EXECUTIONS,
-            terms=Terms(
-                processor_class=report["headline"]["price_class"],
-                precision=program.precision,
-                klass=class_default(document),
-                instant=now,
-            ),
-        )
+        rating = program_rating(program, book=book, processor_class=processor_class, now=now)
+        tokens = token_prices(program, book=book, processor_class=processor_class, now=now)
     except (Problem, RatingError) as reason:
         return {"amount": None, "reason": str(reason)}
     return {
@@ -128,6 +122,7 @@ def price_of(program: Program, report: Report, *, now: datetime) -> dict[str, An
         "rating": rating,
         "book": book,
         "executions": EXECUTIONS,
+        "tokens": tokens,
     }
 
 
