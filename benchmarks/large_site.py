@@ -248,9 +248,8 @@ def runtime(model: Path, folder: Path) -> None:
     names = [one.name for one in session.get_outputs()]
     with np.load(folder / "in.npz") as feeds:
         items = [session.run(names, {key: feeds[key][n] for key in feeds.files}) for n in range(ITEMS)]
-    np.savez(
-        folder / "out.npz", **{name: np.stack(rows) for name, rows in zip(names, zip(*items, strict=True), strict=True)}
-    )
+    stacked = {name: np.stack(rows) for name, rows in zip(names, zip(*items, strict=True), strict=True)}
+    np.savez(folder / "out.npz", **stacked)  # type: ignore[arg-type]
 
 
 def show(found: Walk, size: int) -> None:
