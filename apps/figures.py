@@ -232,13 +232,12 @@ def unit_price_format(
 ) -> tuple[str, str]:
     """Format a unit price as a pair such as ("€ 0.01423", "per million executions").
 
-    `amount` is the price of `of` things; `of` must be a power of ten. If no `scale` is given, a readable scale is
-    chosen.
+    `amount` is the price of `of` things. If no `scale` is given, a readable scale is chosen.
     """
     number = decimal(amount)
     if number is None:
         return "not priced", ""
-    one = number.scaleb(1 - len(str(of)), context=_CONTEXT)
+    one = _CONTEXT.divide(number, Decimal(of))
     scale = scale or unit_price_scale([one])
     name = _SCALES[scale]
     return price_format(

@@ -202,6 +202,7 @@ def test_energy_is_written_in_the_unit_that_fits() -> None:
         ("0.0000000121882710", 1, "execution", "€ 0.01219 per million executions"),
         ("0.0163", 1000, "execution", "€ 0.0163 per thousand executions"),
         ("21.5", 1000, "execution", "€ 0.0215 per execution"),
+        ("0.000004923", 4000, "token", "€ 0.001231 per million tokens"),
         ("0.000001482", 1, "tera-operation", "€ 1.482 per million tera-operations"),
         ("0.008", 1, "tera-operation", "€ 8.00 per thousand tera-operations"),
         ("0", 1, "execution", "€ 0.00 per execution"),

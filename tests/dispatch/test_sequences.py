@@ -12,6 +12,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from apps import figures
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.compilation.models import CompileJob, Program
@@ -84,7 +85,9 @@ def test_a_decoder_shows_the_price_of_its_tokens_as_a_quote_has_it(
         page = re.sub(r"<[^>]+>|\s+", " ", client.get(f"/programs/{program.pk}").content.decode())
         assert "Price of a token" in page
         assert page.count("Decode token") + page.count("Prefill token") >= 3
-        assert "per million tokens" in page or "per billion tokens" in page
+        for one, each in ((decode, 1), (prefill, LONG)):
+            told = figures.unit_price_format(quoted(present, one, 1000), "EUR", of=1000 * each, thing="token")
+            assert re.sub(r"\s+", " ", " ".join(told)) in page
     assert "context 12" in client.get(f"/versions/{version.pk}").content.decode()
 
 
