@@ -108,6 +108,17 @@ def test_outputs_of_a_job_are_those_of_its_items_in_their_order(present: Scene) 
         assert np.array_equal(outputs_of(job)["probabilities"][item], alone["probabilities"])
 
 
+def test_a_measurement_that_is_asked_for_twice_is_made_once(present: Scene) -> None:
+    (program,) = digits_programs(present, "digits-small", "lpu")
+    made = measurement.host_measure(program_id=program.pk, pool_slug="host-cpu", now=present.now)
+    again = measurement.host_measure(
+        program_id=program.pk, pool_slug="host-cpu", now=present.now + timedelta(minutes=5)
+    )
+    assert again == made
+    later = measurement.host_measure(program_id=program.pk, pool_slug="host-cpu", now=present.now + timedelta(hours=25))
+    assert later != made
+
+
 def delete_anyway(program: Program) -> None:
     """As `version_delete` does once no contract needs the file."""
     ModelVersion.objects.filter(pk=program.model_version_id).update(
@@ -130,7 +141,7 @@ def test_a_deleted_model_does_not_run_although_its_session_is_kept(present: Scen
     assert not Lease.objects.get(stage__job=job).is_missed  # nobody else's fault: nothing is credited
     assert program.model_version_id not in kept._kept
     with pytest.raises(FileNotFoundError, match="was deleted"):
-        measurement.host_measure(program_id=program.pk, pool_slug="host-cpu", now=present.now)
+        measurement.host_measure(program_id=program.pk, pool_slug="host-cpu", now=present.now + timedelta(hours=25))
     assert measurement.measurements_request_due(now=present.now + timedelta(hours=25)) == 0
 
 
