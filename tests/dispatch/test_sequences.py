@@ -15,6 +15,7 @@ from django.utils import timezone
 from apps import figures
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
+from apps.cli.recompile import ModelFile, recompile
 from apps.compilation.models import CompileJob, Program
 from apps.dispatch import measurement, services
 from apps.dispatch.models import JobState, Lease
@@ -113,6 +114,16 @@ def test_a_job_is_one_sequence_on_the_processor_and_equals_the_model(
     longer = np.zeros((CONTEXT + 1, 1, 1), np.int64)
     with pytest.raises(Problem, match="one sequence, of at most 12 items"):
         services.job_create(contract=contract, arrays={"input_ids": longer}, actor=None, now=present.now)
+
+
+def test_what_was_sold_is_compiled_again_with_its_context(
+    present: Scene, as_user: AsUser, version: ModelVersion
+) -> None:
+    _, prefill = compiled(present, as_user(present.cast.engineer), version)
+    line = present.contract((prefill, 3)).terms["lines"][0]
+    assert line["program"]["options"] == {"context": CONTEXT}
+    again = recompile(ModelFile("decoder.onnx", DECODER, version.sha256), line["program"])
+    assert (again.digest, again.operations) == (prefill.digest, prefill.operations)
 
 
 def test_a_host_pool_neither_measures_nor_sells_what_keeps_states(

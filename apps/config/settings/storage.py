@@ -61,4 +61,5 @@ UPLOAD_BYTES_MAX = env.integer("UPLOAD_BYTES_MAX", 512 * 1024 * 1024)
 # Address space of the processes that check and compile a model. Mapped weights count, so they need room for the largest model.
 CHECK_MEMORY_BYTES = env.integer("CHECK_MEMORY_BYTES", 4 * 2**30 + UPLOAD_BYTES_MAX)
 COMPILE_MEMORY_BYTES = env.integer("COMPILE_MEMORY_BYTES", 8 * 2**30 + 3 * UPLOAD_BYTES_MAX)
-COMPILE_SECONDS_MAX = env.integer("COMPILE_SECONDS_MAX", 540)
+# A second more for every 5 MB by which the largest upload is above the usual 512 MiB.
+COMPILE_SECONDS_MAX = env.integer("COMPILE_SECONDS_MAX", 540 + max(0, UPLOAD_BYTES_MAX - 512 * 2**20) // 5_000_000)
