@@ -97,17 +97,21 @@ class CompileForm(forms.Form):
 
     def _initial(self, version: ModelVersion, names: list[str]) -> dict[str, Any]:
         last = selectors.jobs_last(version)
-        left_out = bool(last) and "context" in last[0].options  # the caches fix the sizes that are missing there
-        suggested = {} if left_out else sizes_suggested(version.inputs, self.symbols)
-        sizes = {**suggested, **(last[0].dims if last else {})}
         chosen = {job.target for job in last} or set(names[:1])
         return {
             "targets": [name for name in names if name in chosen],
             "precision": sorted({job.precision for job in last}) or [Precision.FLOAT32],
             "mail": bool(last and last[0].request and last[0].request.mail),
             **(_options_shown(last[0]) if last else {}),
-            **{PREFIX + name: _sizes_text(sizes[name]) for name in self.symbols if name in sizes},
+            **{PREFIX + name: _sizes_text(size) for name, size in self._sizes(version, last).items()},
         }
+
+    def _sizes(self, version: ModelVersion, last: list[CompileJob]) -> dict[str, Any]:
+        # With a context, the caches fix the sizes that the last compile left out.
+        left_out = bool(last) and "context" in last[0].options
+        suggested = {} if left_out else sizes_suggested(version.inputs, self.symbols)
+        sizes = {**suggested, **(last[0].dims if last else {})}
+        return {name: sizes[name] for name in self.symbols if name in sizes}
 
     @property
     def dim_fields(self) -> list[forms.BoundField]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from apps.accounts.problems import Problem
@@ -26,20 +26,27 @@ def options_check(version: ModelVersion, options: Mapping[str, Any]) -> None:
 
 
 def _pair_faults(version: ModelVersion, field: str, pairs: Mapping[str, str]) -> list[dict[str, str]]:
-    what = field.removesuffix("s")
     if len(pairs) > PAIRS_MAX:
         return [{"field": field, "message": f"A compile can have at most {PAIRS_MAX:,} {field}."}]
-    inputs, outputs = ([one["name"] for one in values] for values in (version.inputs, version.outputs))
-    found = []
-    for kind, stated, known in (("input", list(pairs), inputs), ("output", list(pairs.values()), outputs)):
-        text = f"The model has no {kind} {{!r}} for a {what}; its {kind}s are {', '.join(map(repr, known))}."
-        found += [text.format(name) for name in dict.fromkeys(stated) if name not in known]
-    updates = list(pairs.values())
-    twice = sorted({update for update in updates if updates.count(update) > 1})
-    found += [f"The output {update!r} is named by two {field}. Name each output once." for update in twice]
-    if field == "states" and not found and pairs and set(updates) >= set(outputs):
+    outputs = [one["name"] for one in version.outputs]
+    found = [
+        *_unknown(field, "input", pairs, [one["name"] for one in version.inputs]),
+        *_unknown(field, "output", pairs.values(), outputs),
+        *_named_twice(field, list(pairs.values())),
+    ]
+    if field == "states" and not found and pairs and set(pairs.values()) >= set(outputs):
         found.append("All outputs are states, so the program would have no output. Leave one out.")
     return [{"field": field, "message": message} for message in found]
+
+
+def _unknown(field: str, kind: str, stated: Iterable[str], known: Sequence[str]) -> list[str]:
+    text = f"The model has no {kind} {{!r}} for a {field.removesuffix('s')}; its {kind}s are {', '.join(map(repr, known))}."
+    return [text.format(name) for name in dict.fromkeys(stated) if name not in known]
+
+
+def _named_twice(field: str, updates: Sequence[str]) -> list[str]:
+    twice = sorted({update for update in updates if updates.count(update) > 1})
+    return [f"The output {update!r} is named by two {field}. Name each output once." for update in twice]
 
 
 def _context_faults(options: Mapping[str, Any]) -> list[dict[str, str]]:
