@@ -212,11 +212,14 @@ def program_report(request: HttpRequest, pk: UUID) -> dict[str, Any]:
     openapi_extra=download_described("application/octet-stream"),
     summary="The executable binary",
 )
-def program_binary(request: HttpRequest, pk: UUID) -> HttpResponse:
+def program_binary(request: HttpRequest, pk: UUID) -> FileResponse:
     program = org_object_get(request, Program, pk=pk)
-    response = HttpResponse(selectors.program_bytes(program), content_type="application/octet-stream")
-    response["Content-Disposition"] = f'attachment; filename="{program.digest[:16]}.bin"'
-    return response
+    return FileResponse(
+        selectors.program_open(program),
+        as_attachment=True,
+        filename=f"{program.digest[:16]}.bin",
+        content_type="application/octet-stream",
+    )
 
 
 @router.get("/programs/{uuid:pk}/trace", response=dict[str, Any], summary="The schedule as trace events")

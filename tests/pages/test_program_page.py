@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from hashlib import sha256
 
 import pytest
 from django.test import Client
@@ -110,3 +111,12 @@ def test_an_administrator_without_an_organisation_is_led_to_the_platform(cast: C
     text = as_user(cast.admin).get("/", follow=True).content.decode()
     assert 'href="/capacity"' in text
     assert 'href="/models"' not in text
+
+
+def test_the_binary_is_sent_in_pieces(cast: Cast, as_user: Sign, program: Program) -> None:
+    client = as_user(cast.engineer)
+    for path in (f"/programs/{program.pk}/download/program.bin", f"/api/v1/programs/{program.pk}/binary"):
+        answer = client.get(path)
+        assert answer.streaming, "a large one must not be in memory at once"
+        assert sha256(answer.getvalue()).hexdigest() == program.digest
+        assert int(answer["Content-Length"]) == program.binary_bytes

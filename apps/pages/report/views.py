@@ -15,10 +15,11 @@ from django.utils import timezone
 from apps.accounts.access import org_object_get, organisation_get
 from apps.compilation.models import Program
 from apps.compilation.selectors import (
+    BINARY,
     has_graph_text,
-    program_bytes,
     program_disassembly,
     program_graph_text,
+    program_open,
     program_ranges,
     program_trace,
 )
@@ -79,6 +80,9 @@ def program_download(request: HttpRequest, pk: UUID, kind: str) -> HttpResponseB
     if kind == GRAPH and has_graph_text(found):
         file = program_graph_text(found)
         return FileResponse(file, as_attachment=True, filename=name, content_type="text/plain; charset=utf-8")
+    if kind == BINARY:  # it may have gigabytes
+        binary = program_open(found)
+        return FileResponse(binary, as_attachment=True, filename=name, content_type="application/octet-stream")
     known = FILES.get(kind)
     if known is None or (kind == "ranges.json" and not found.accuracy):
         raise Http404
@@ -96,11 +100,10 @@ def _json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-FILES: dict[str, tuple[str, Callable[[Program], str | bytes]]] = {
+FILES: dict[str, tuple[str, Callable[[Program], str]]] = {
     "report.json": ("application/json", lambda found: _json(page.report_of(found))),
     "operations.csv": ("text/csv; charset=utf-8", lambda found: rows.operations_csv(page.report_of(found))),
     "trace.json": ("application/json", lambda found: _json(program_trace(found))),
     "ranges.json": ("application/json", program_ranges),
-    "program.bin": ("application/octet-stream", program_bytes),
     "program.asm": ("text/plain; charset=utf-8", program_disassembly),
 }
