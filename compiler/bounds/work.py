@@ -62,12 +62,14 @@ def _forms(node: Node, graph: Graph, machine: Machine, box: Box | None, loaded: 
 
 
 def _ordered(node: Scatter | Sort, graph: Graph, machine: Machine) -> Work:
-    """An element per cycle where results build on each other; every number through the first stages of its sort."""
+    """An element per cycle where results build on each other; every number through the first stages of its sort, in as many
+    lanes as it takes."""
     if isinstance(node, Scatter):
         return {"move": Fraction(prod(node.loops) if node.reducer else 0)}
     kind = graph.types[node.input]
     run = min(kind.shape[-1], sort_run(machine))
-    return {"vector": Fraction(kind.elements * sort_stages(run // 2 + 1), max(1, machine.vector.lanes))}
+    wide = max(1, lanes(machine, kind.dtype.size))
+    return {"vector": Fraction(kind.elements * sort_stages(run // 2 + 1), wide)}
 
 
 def loaded_before(nodes: Sequence[Node], graph: Graph, machine: Machine) -> dict[str, list[int]]:
