@@ -17,6 +17,7 @@ _ACROSS = (
 )  # columns at least of a wide factor that are multiplied at a time, so that a part of it stays in a cache
 _UNBUFFERED = 64  # elements of NumPy's buffer with which it does not gather rows in it that are longer
 _EXACT = 1 << 24  # sums of products below this are exact in float32
+_NEAR = 1 << 18  # elements of 8-bit factors that are widened at a time: they stay in the second-level cache
 
 _HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)  # by its bits, every float16
 
@@ -144,8 +145,18 @@ def _widened(array: Array, dtype: np.dtype[Any], batch: tuple[int, ...]) -> Arra
     if array.dtype != np.float16 or dtype != np.float32 or once.size < len(_HALVES) >> 3:
         found = once.astype(dtype)
     else:
-        found = _HALVES.take(np.ascontiguousarray(once).view(np.uint16))
+        found = _floats(np.ascontiguousarray(once).view(np.uint16))
     return np.broadcast_to(found, array.shape)
+
+
+def _floats(bits: Array) -> Array:
+    """The float16 of these bits as float32, a stretch at a time so that what is looked up stays in a cache."""
+    found = np.empty(bits.shape, np.float32)
+    places, numbers = bits.reshape(-1), found.reshape(-1)
+    for at in range(0, len(places), _NEAR):
+        part = slice(at, at + _NEAR)
+        _HALVES.take(places[part], out=numbers[part], mode="clip")  # every place is there
+    return found
 
 
 def _contract_cells(out: Array, a: Array, b: Array, on: Array) -> Array:
@@ -204,8 +215,14 @@ def _matrix(out: Array, a: Array, b: Array) -> None:
 
 def _contract_bytes(out: Array, a: Array, b: Array) -> Array:
     largest = [255 if x.dtype.kind == "u" else 128 for x in (a, b)]
-    step = _EXACT // (largest[0] * largest[1])
+    rows, columns = out.shape[-2:]
+    step = min(_EXACT // (largest[0] * largest[1]), max(2 * rows, _NEAR // columns, 32))  # few sums beside the products
+    wide = np.empty(
+        (*b.shape[:-2], min(step, b.shape[-2]), columns), np.float32
+    )  # one for all pieces: new pages are slow
     for k in range(0, a.shape[-1], step):
-        piece = a[..., k : k + step].astype(np.float32) @ b[..., k : k + step, :].astype(np.float32)
+        right = b[..., k : k + step, :]
+        np.copyto(wide[..., : right.shape[-2], :], right)
+        piece = a[..., k : k + step].astype(np.float32) @ wide[..., : right.shape[-2], :]
         out += piece.astype(out.dtype if out.dtype in _HOLD else np.int64).astype(out.dtype, copy=False)
     return out

@@ -62,7 +62,7 @@ class Rewriter:
     def constant(self, base: str, array: Array) -> str:
         """A new constant, called after ``base``."""
         name = self.value(base, TensorType(DType.of(array.dtype), array.shape))
-        self.constants[name] = np.array(array, order="C")
+        self.constants[name] = np.asarray(array, order="C")  # nobody changes one, so none is copied
         return name
 
     def name(self, base: str) -> str:

@@ -18,7 +18,7 @@ from compiler.ir.interpreter import InterpreterFault, evaluate_node
 from compiler.ir.types import DType
 from compiler.precision import caches
 from compiler.precision.artefact import Calibration
-from compiler.precision.contraction import row_dims
+from compiler.precision.contraction import CodedWeights, row_dims
 from compiler.precision.encoding import stored_array
 from compiler.precision.error import decibels, powers
 from compiler.precision.feeds import affordable, seeded, unseen
@@ -51,15 +51,17 @@ class Measure:
     state: Feeds
 
 
-def observe(graph: Graph, feeds: Sequence[Mapping[str, Any]] | None = None) -> tuple[Calibration, Measure, Measure]:
+def observe(
+    graph: Graph, feeds: Sequence[Mapping[str, Any]] | None = None, coded: CodedWeights | None = None
+) -> tuple[Calibration, Measure, Measure]:
     """Ranges and losses of an optimised graph over ``feeds`` (input name -> array of the model's type), or over seeded
     ones; what to choose by, which is what gave ranges; and what to measure with, which gave none: where few feeds are given
-    the same."""
+    the same. ``coded``: where codes of constant factors are kept."""
     if feeds is None:
         ranging, measuring = seeded(graph), unseen(graph)
     else:
         ranging, measuring = _parted(graph, [_checked(graph, feed, n) for n, feed in enumerate(feeds)])
-    watch = _Watch(graph, GIVEN if feeds is not None else MADE_UP)
+    watch = _Watch(graph, GIVEN if feeds is not None else MADE_UP, coded or CodedWeights())
     measured = range(affordable(graph)) if feeds is not None else range(len(ranging))[-affordable(graph) :]
     state: Feeds = {}
     outputs = []
@@ -114,8 +116,8 @@ def _checked(graph: Graph, feed: Mapping[str, Any], number: int) -> Feeds:
 class _Watch:
     """Looks at every value as it is computed; ``headroom`` widens its range."""
 
-    def __init__(self, graph: Graph, headroom: float) -> None:
-        self.graph, self.headroom = graph, headroom
+    def __init__(self, graph: Graph, headroom: float, coded: CodedWeights) -> None:
+        self.graph, self.headroom, self.coded = graph, headroom, coded
         self.ranges: dict[str, Range] = {}
         self.loss: dict[str, dict[str, float]] = {}
         self.measuring = False
@@ -135,12 +137,14 @@ class _Watch:
         if not (self.measuring and isinstance(node, Compute) and is_float_contraction(node)):
             return
         if has_codes(node, self.graph):
-            found = losses(node, self.graph, values, self.ranges)
+            found = losses(node, self.graph, values, self.ranges, self.coded)
             before = self.loss.get(node.output, found)
             self.loss[node.output] = {mode: min(value, before[mode]) for mode, value in found.items()}
 
 
-def losses(node: Compute, graph: Graph, values: Mapping[str, Array], ranges: Mapping[str, Range]) -> dict[str, float]:
+def losses(
+    node: Compute, graph: Graph, values: Mapping[str, Array], ranges: Mapping[str, Range], coded: CodedWeights
+) -> dict[str, float]:
     """Signal-to-noise ratio of one contraction by mode, its own result in floats, inputs as they are.
 
     ``ranges``: over this feed and those before it, so that a quiet feed is measured with the scale that a loud one asks for.
@@ -150,18 +154,18 @@ def losses(node: Compute, graph: Graph, values: Mapping[str, Array], ranges: Map
     found = {}
     if operand.fill in (None, 0.0):
         kind = encoding(*ranges.get(operand.value, (0.0, 0.0)), plain_zero=not correctable(node, graph))
-        found[STATIC] = _loss(node, graph, values, Plan({operand.value: kind}, {node.output: STATIC}))
+        plan = Plan({operand.value: kind}, {node.output: STATIC})
+        found[STATIC] = _loss(node, values, Conversion(graph, plan, coded))
     if row_dims(node, graph) is not None:
-        found[ROW] = _loss(node, graph, values, Plan({}, {node.output: ROW}))
+        found[ROW] = _loss(node, values, Conversion(graph, Plan({}, {node.output: ROW}), coded))
     return found
 
 
-def _loss(node: Compute, graph: Graph, values: Mapping[str, Array], plan: Plan) -> float:
-    work = Conversion(graph, plan)
+def _loss(node: Compute, values: Mapping[str, Array], work: Conversion) -> float:
     work.node(node)
     known = {**values, **work.constants}
     known.pop(node.output, None)
-    for value, storage in plan.storage.items():
+    for value, storage in work.plan.storage.items():
         known[value] = stored_array(values[value], storage)
     for step in work.nodes:
         known[step.output] = evaluate_node(step, known, work.types[step.output].shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from compiler.precision.reciprocals import without_divisions
 from compiler.precision.rewrite import Conversion, Leaves
 
 Array = np.ndarray[Any, Any]
+NEAR = 1 << 17  # elements of a constant that are worked on at a time
 SMALLEST = 1e-30  # of a row's largest element: a row of zeros keeps its zeros
 
 
@@ -115,23 +117,52 @@ class Weights:
     dims: tuple[int, ...]
 
 
-def weight_codes(node: Compute, position: int, graph: Graph) -> Weights:
-    """Symmetric codes, one scale for every place along the dimensions that the reduction leaves alone."""
+class CodedWeights:
+    """Symmetric codes of constant factors, one scale for every place along the dimensions that a reduction leaves alone.
+
+    Each factor's are made once: calibrating multiplies by the same ones in every mode and for every feed. They are kept by
+    the array itself, so what one graph made serves every graph that holds the same constants.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, tuple[int, ...]], tuple[Array, Weights]] = {}
+
+    def of(self, node: Compute, position: int, graph: Graph) -> Weights:
+        """Codes of the constant factor at ``position``."""
+        array, dims = _scaled_dims(node, position, graph)
+        key = (id(array), dims)
+        if key not in self._known:
+            self._known[key] = array, _coded(array, dims)  # with the array, so that nobody else gets its number
+        return self._known[key][1]
+
+
+def _scaled_dims(node: Compute, position: int, graph: Graph) -> tuple[Array, tuple[int, ...]]:
+    """A constant factor, and its dimensions that the reduction leaves alone."""
     operand = node.operands[position]
     array = graph.constants[operand.value]
     inner = frozenset(node.inner)
     dims = tuple(j for j in range(array.ndim) if (moved := operand.access.loops(j)) and inner.isdisjoint(moved))
+    return array, dims
+
+
+def _coded(array: Array, dims: tuple[int, ...]) -> Weights:
+    """Codes with a scale for every place along ``dims``."""
     others = tuple(j for j in range(array.ndim) if j not in dims)
-    largest = np.abs(array).max(axis=others, keepdims=True, initial=0.0).astype(np.float32)
+    high, low = (end(axis=others, keepdims=True, initial=0.0) for end in (array.max, array.min))
+    largest = np.maximum(high, -low).astype(np.float32)
     scales = np.maximum(largest / np.float32(127.0), np.float32(2.0**-120))
-    codes = nearest(array / scales, np.dtype(np.int8))
+    codes = np.empty(array.shape, np.int8)
+    rows = max(1, NEAR // max(1, prod(array.shape[1:])))  # a few at a time: what lies between stays in a cache
+    parts = [slice(at, at + rows) for at in range(0, len(array), rows)] if array.ndim else [...]
+    for part in parts:
+        codes[part] = nearest(array[part] / (scales[part] if 0 in dims else scales), codes.dtype)
     return Weights(codes, scales.reshape([array.shape[j] for j in dims]), dims)
 
 
 def _integer(node: Compute, codes: Codes, work: Conversion) -> Compute:
     moving, constant = factors(node, work.graph)
     assert constant is not None
-    weights = weight_codes(node, constant, work.graph)
+    weights = work.coded.of(node, constant, work.graph)
     stationary = node.operands[constant]
     stored = work.constant(f"{stationary.value}~i8", weights.codes)
     access = stationary.access.project(weights.dims)

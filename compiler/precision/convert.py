@@ -12,7 +12,7 @@ from compiler.ir.graph import Compute, Graph, reads_of
 from compiler.ir.types import DType
 from compiler.passes import again, dead_code, fold_views, merge_equal
 from compiler.precision.artefact import Calibration
-from compiler.precision.contraction import row_dims
+from compiler.precision.contraction import CodedWeights, row_dims
 from compiler.precision.encoding import Encoding
 from compiler.precision.ends import ends
 from compiler.precision.limited import bounded
@@ -48,13 +48,14 @@ class Converted:
     contractions: Mapping[str, int]
 
 
-def convert(graph: Graph, precision: str, calibration: Calibration) -> Converted:
-    """The optimised graph in ``float16``, ``bfloat16`` or ``int8``; a pure function of graph and calibration."""
+def convert(graph: Graph, precision: str, calibration: Calibration, coded: CodedWeights | None = None) -> Converted:
+    """The optimised graph in ``float16``, ``bfloat16`` or ``int8``; a pure function of graph and calibration. ``coded``: codes
+    of constant factors that are made already."""
     if precision in HALVES:
         plan = half_plan(graph, calibration.ranges, HALVES[precision])
     else:
         plan = integer_plan(graph, choose(graph, calibration), calibration.ranges)
-    made = Conversion(graph, plan).run()
+    made = Conversion(graph, plan, coded).run()
     metadata = {**made.metadata, "wire": wire(graph, plan), **kept(graph, plan)}
     for step in (dead_code, fold_views, merge_equal, again, of_rows, ends):
         made = step(made)

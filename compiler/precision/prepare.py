@@ -12,6 +12,7 @@ from compiler.ir.types import DType, TensorType
 from compiler.passes import optimise
 from compiler.precision.artefact import Calibration, OtherRanges, identity
 from compiler.precision.calibrate import Measure, observe
+from compiler.precision.contraction import CodedWeights
 from compiler.precision.convert import choose, convert
 from compiler.precision.error import measure
 from compiler.precision.plan import STATIC
@@ -43,25 +44,26 @@ def calibrate(graph: Graph, feeds: Feeds | None = None, precision: str = "int8")
     return replace(calibrated(optimised, feeds, precision), graph=identity(optimised))
 
 
-def calibrated(graph: Graph, feeds: Feeds | None, precision: str) -> Calibration:
-    """The calibration of an optimised graph.
+def calibrated(graph: Graph, feeds: Feeds | None, precision: str, coded: CodedWeights | None = None) -> Calibration:
+    """The calibration of an optimised graph. ``coded``: where codes of constant factors are kept.
 
     For int8 the limit of what one contraction may lose rises until the outputs keep ``GOAL`` dB; after ``ROUNDS`` limits
     that were not enough everything multiplies float16. The last rise may have missed the goal by little and cost many
     cycles, so with given feeds the limit falls back between the last two while the goal is kept. What made-up feeds
     measure says less of real inputs: there all that the rise brought stays as a margin.
     """
-    found, known, asked = observe(graph, feeds)
+    coded = coded or CodedWeights()
+    found, known, asked = observe(graph, feeds, coded)
     if precision == "int8":
-        found = _chosen(graph, found, known)
-    return found if found.errors and asked is known else _measured(graph, found, precision, asked)
+        found = _chosen(graph, found, known, coded)
+    return found if found.errors and asked is known else _measured(graph, found, precision, asked, coded)
 
 
-def _chosen(graph: Graph, found: Calibration, known: Measure) -> Calibration:
+def _chosen(graph: Graph, found: Calibration, known: Measure, coded: CodedWeights) -> Calibration:
     """With the limit that ``calibrated`` speaks of."""
     low = found.limit
     for limit in _limits(found):
-        found = _measured(graph, replace(found, limit=limit), "int8", known)
+        found = _measured(graph, replace(found, limit=limit), "int8", known, coded)
         if _keeps(found):
             break
         low = limit
@@ -69,14 +71,14 @@ def _chosen(graph: Graph, found: Calibration, known: Measure) -> Calibration:
         between = _between(graph, found, low)
         if not between:
             break
-        tried = _measured(graph, replace(found, limit=between[len(between) // 2]), "int8", known)
+        tried = _measured(graph, replace(found, limit=between[len(between) // 2]), "int8", known, coded)
         found, low = (tried, low) if _keeps(tried) else (found, tried.limit)
     return found
 
 
-def _measured(graph: Graph, found: Calibration, precision: str, asked: Measure) -> Calibration:
+def _measured(graph: Graph, found: Calibration, precision: str, asked: Measure, coded: CodedWeights) -> Calibration:
     """The calibration with what it loses on what measures."""
-    return replace(found, errors={precision: measure(convert(graph, precision, found).graph, asked)})
+    return replace(found, errors={precision: measure(convert(graph, precision, found, coded).graph, asked)})
 
 
 def _keeps(found: Calibration) -> bool:
@@ -129,11 +131,12 @@ def prepare(graph: Graph, precision: str, calibration: Calibration | Feeds | Non
     """The graph to compile, and notes for the report (none for float32)."""
     if precision == "float32":
         return graph, {}
+    coded = CodedWeights()
     if not isinstance(calibration, Calibration):
-        calibration = calibrated(graph, calibration, precision)
+        calibration = calibrated(graph, calibration, precision, coded)
     else:
         _require(graph, precision, calibration)
-    made = convert(graph, precision, calibration)
+    made = convert(graph, precision, calibration, coded)
     spans = {name: list(calibration.ranges[name]) for name in graph.inputs if name in calibration.ranges}
     accuracy = {
         "contractions": dict(made.contractions),

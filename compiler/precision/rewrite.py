@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,16 +16,21 @@ from compiler.precision.plan import FLOAT, Plan, is_largest
 from compiler.precision.reciprocals import without_divisions
 from compiler.precision.tables import gathered, is_table
 
+if TYPE_CHECKING:
+    from compiler.precision.contraction import CodedWeights
+
 Array = np.ndarray[Any, Any]
 
 
 class Conversion(Rewriter):
     """The graph in the making: ``copies`` of values by (value, storage, guard); ``guard``: of the node that is rewritten, and
-    so of all that it becomes."""
+    so of all that it becomes; ``coded``: codes of constant factors, where others have made some."""
 
-    def __init__(self, graph: Graph, plan: Plan) -> None:
+    def __init__(self, graph: Graph, plan: Plan, coded: CodedWeights | None = None) -> None:
+        from compiler.precision.contraction import CodedWeights
+
         super().__init__(graph)
-        self.plan = plan
+        self.plan, self.coded = plan, coded or CodedWeights()
         self.copies: dict[tuple[object, ...], str] = {}
         self.guard: Guard | None = None
         for value, storage in plan.storage.items():

@@ -1,6 +1,6 @@
 """Tables of floats from which rows are gathered: stored as codes with a scale for each row.
 
-The codes are those that a product with the table's rows reads (``compiler.precision.contraction.weight_codes``), so a table
+The codes are those that a product with the table's rows reads (``compiler.precision.contraction.CodedWeights``), so a table
 that is gathered and multiplied is stored once.
 """
 
