@@ -42,6 +42,7 @@ class Ways:
         self.resident = set(graph.constants) | {s.input for s in graph.states}
         self.order = [node.output for node in graph.nodes]
         self.place = {name: at for at, name in enumerate(self.order)}
+        self._reads: dict[tuple[str, Box], list[tuple[str, Box]]] = {}
         self.readings = {node.output: readings(node, graph) for node in graph.nodes}
         self.sure = {node.output: self._surely(node) for node in graph.nodes}
         self.whole = {node.output: self._wholly(node) for node in graph.nodes}
@@ -79,6 +80,12 @@ class Ways:
 
     def reads(self, node: Node, box: Box) -> list[tuple[str, Box]]:
         """What a box of an operation's output surely takes: values, and at least so many elements along each dimension."""
+        key = (node.output, box)
+        if key not in self._reads:
+            self._reads[key] = self._read(node, box)
+        return self._reads[key]
+
+    def _read(self, node: Node, box: Box) -> list[tuple[str, Box]]:
         if isinstance(node, Reshape | Join):
             return names.behind(node, self.graph, box)
         if not isinstance(node, Compute | View):
@@ -90,7 +97,7 @@ class Ways:
         found: list[str] = []
         if not isinstance(node, Compute | View):
             return found
-        boxes = self.reads(node, (1,) * len(self.graph.types[node.output].shape))
+        boxes = [*self.reads(node, (1,) * len(self.graph.types[node.output].shape))]
         joined = False
         seen: set[tuple[str, Box]] = set()
         while boxes:

@@ -1,11 +1,12 @@
-"""Cycles of instructions, worked out once for all tiles of one operation.
+"""Cycles of instructions, worked out once for all tiles of one operation, and for all operations that do the same.
 
 Line touches depend on where a range begins only through the loops that it cuts: tiles that begin at the same point of a
-row take the same time.
+row take the same time. They do not depend on addresses: streams that differ in those alone are one *form*.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import gcd, lcm
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,9 @@ class Timings:
 
     def __init__(self, machine: Machine, tables: Tables) -> None:
         self._machine, self._tables = machine, tables
-        self._periods: dict[tuple[int, ...], Periods] = {}
+        self._forms: dict[Stream, int] = {}  # number of each form, by its stream at address 0
+        self._form: dict[int, int] = {0: 0}  # by reference
+        self._kinds: dict[tuple[int, ...], tuple[tuple[int, ...], Periods]] = {}
         self._found: dict[tuple[int, ...], Timing] = {}
 
     def of(self, i: Instruction) -> Timing:
@@ -42,10 +45,12 @@ class Timings:
 
     def alike(self, i: Instruction) -> tuple[int, ...]:
         """Equal for instructions that take the same time and touch as many elements, unless data says where they go."""
-        kind = (i.opcode, i.a, i.b, i.c, i.d, i.out)
-        periods = self._periods.get(kind)
-        if periods is None:
-            periods = self._periods[kind] = self.repeats(i)
+        given = (i.opcode, i.a, i.b, i.c, i.d, i.out)
+        known = self._kinds.get(given)
+        if known is None:
+            kind = (i.opcode, *(self.form(reference) for reference in given[1:]))
+            known = self._kinds[given] = kind, self.repeats(i)
+        kind, periods = known
         return (
             *kind,
             i.flags,
@@ -60,6 +65,14 @@ class Timings:
             i.start2 % periods[2],
             i.start3 % periods[3],
         )
+
+    def form(self, reference: int) -> int:
+        """A number that is equal for streams with the same elements at other addresses; 0 for none."""
+        found = self._form.get(reference)
+        if found is None:
+            stream = replace(self._tables.streams[reference - 1], base=0)
+            found = self._form[reference] = self._forms.setdefault(stream, len(self._forms) + 1)
+        return found
 
     def repeats(self, i: Instruction) -> Periods:
         """By range, after how many points the instruction takes the same time again."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from compiler.isa.instruction import Flag, Instruction, Op
 from compiler.tiling import place as pl
 from compiler.tiling.chains import Step
-from compiler.tiling.gemm import Gemm, column_tiles, extras, load_beats, weights
+from compiler.tiling.gemm import Gemm, column_tiles, extras, held, load_beats, weights
 from compiler.tiling.tile import Tile, make, resident
 from compiler.tiling.tiler import Tiler, pieces
 from compiler.tiling.toeplitz import cells
@@ -39,7 +39,36 @@ class Cut:
 
 
 def choose(f: Gemm, tiler: Tiler) -> Cut:
-    """The cut with the fewest cycles on the busiest plane; among nearly equal ones that which finishes rows earliest."""
+    """The cut with the fewest cycles on the busiest plane; among nearly equal ones that which finishes rows earliest.
+
+    Found once for all contractions of one form: those of repeated blocks, and the strips of one."""
+    form = _form(f, tiler)
+    if form is None:
+        return _chosen(f, tiler)
+    if form not in tiler.cuts:
+        tiler.cuts[form] = _chosen(f, tiler)
+    return tiler.cuts[form]
+
+
+def _form(f: Gemm, tiler: Tiler) -> tuple[object, ...] | None:
+    """All that the choice of a cut goes by, without names and addresses; None for bands, which are few."""
+    if f.band:
+        return None
+    form, types = tiler.space.timings.form, tiler.graph.types
+    fixed = f.node.operands[f.roles.stationary]
+    return (
+        *(f.batch, f.m, f.n, f.k, f.blocks, f.shared, f.tile, f.row_step, f.column_step, f.post),
+        *(form(reference) for reference in (f.a, f.out, *f.extra)),
+        types[f.node.output].dtype,
+        types[fixed.value].dtype,
+        tiler.is_constant(fixed.value),
+        form(held(f, tiler)),
+        _link_cycles(f, tiler),
+    )
+
+
+def _chosen(f: Gemm, tiler: Tiler) -> Cut:
+    """The cut of one contraction, worked out."""
     cuts = [
         cut
         for columns in _widths(f, tiler)

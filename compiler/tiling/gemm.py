@@ -247,6 +247,11 @@ def _packs(operand: Operand, tiler: Tiler) -> bool:
     return tiler.is_constant(operand.value) and operand.fill is None
 
 
+def held(f: Gemm, tiler: Tiler) -> int:
+    """The stream of the stationary operand; 0 where it is packed, which depends on the cut."""
+    return 0 if _packs(f.node.operands[f.roles.stationary], tiler) else _stationary(f, tiler)
+
+
 def _stationary(f: Gemm, tiler: Tiler) -> int:
     """The stream of a stationary operand where it lies."""
     r = f.roles

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from compiler.costs.cycles import vector_stages
 from compiler.ir.graph import Compute, Join, Node, Reshape, View
+from compiler.ir.works import Works
 from compiler.isa.geometry import touches
 from compiler.isa.stream import Loop, Nest, Stream
 from compiler.tiling.place import Place, ordered_strides
@@ -108,6 +109,7 @@ class Readers:
 
     def __init__(self, graph: Graph, machine: Machine, places: Mapping[str, Place]) -> None:
         self.graph, self.machine, self.places = graph, machine, places
+        self.works = Works(graph)
         self.found: dict[str, list[Reader]] = {}
         self.origin: dict[str, tuple[str, tuple[Node, ...]]] = {}
         self.joined: dict[str, str] = {}  # root of a part of a join -> root of its leading part
@@ -156,6 +158,41 @@ class Readers:
             if types[largest].elements > 1:
                 root, path = self.root(largest)
                 self.origin[node.output] = root, (*path, node)
+
+    def around(self, root: str) -> tuple[object, ...]:
+        """All that ``cost`` goes by but for ``home``: equal for values whose readers do the same work at the same places."""
+        passed: dict[str, int] = {}  # nodes on the way, by output: what several readers share is one
+        readers = tuple(
+            (self.works.of(r.node), self._way(root, r.path, passed), self._laid(r.node, r.value))
+            for r in self.found.get(root, [])[:FAR]
+        )
+        return readers, tuple(self._way(root, path, passed) for _, path in self.sent.get(root, []))
+
+    def _way(self, root: str, path: tuple[Node, ...], passed: dict[str, int]) -> tuple[object, ...]:
+        """What a path is made of; ``passed``: numbers of the nodes on all paths so far."""
+        found: list[object] = []
+        for at, node in enumerate(path):
+            laid: object = None
+            if isinstance(node, Compute):
+                laid = self._laid(node, self._followed(node, root, path[:at]))
+            found.append((passed.setdefault(node.output, len(passed)), self.works.of(node), laid))
+        return tuple(found)
+
+    def _laid(self, node: Compute, value: str) -> tuple[object, ...]:
+        """By operand where it lies, or the order in which it is expected to; ``value``: the one whose place is asked about."""
+        found: list[object] = []
+        for operand in node.operands:
+            if operand.value == value or operand.value in self.graph.constants:
+                found.append(operand.value == value)
+            elif operand.value in self.places:
+                found.append((self.places[operand.value].strides, "there"))
+            else:
+                found.append((self.chosen.get(self.root(operand.value)[0]), "expected"))
+        return tuple(found)
+
+    def _followed(self, node: Compute, root: str, path: tuple[Node, ...]) -> str:
+        """The operand of a map that the path behind ``root`` leads to."""
+        return next(o.value for o in node.operands if self.root(o.value) == (root, path))
 
     def cost(self, root: str, home: Place, contraction: Callable[[Compute, dict[str, Place]], int | None]) -> int:
         """Cycles of all readers of a value at ``home``; ``contraction``: those of one that may go to the planes."""
@@ -214,7 +251,7 @@ class Readers:
             return self._dense(node, dense_order(place))
         assert isinstance(node, Compute)
         root, path = self.root(node.output)
-        value = next(o.value for o in node.operands if self.root(o.value) == (root, path[:-1]))
+        value = self._followed(node, root, path[:-1])
         return self._dense(node, follow(node, {**self.places, value: place}, self.graph, self.machine))
 
     def _dense(self, node: Node, order: Order) -> Place:

@@ -59,6 +59,8 @@ class DataflowSelector:
         self.readers = Readers(graph, machine, places)
         self.chosen = self.readers.chosen
         self.overlap = overlap
+        self._surroundings: dict[tuple[object, ...], int] = {}
+        self._prices: dict[tuple[int, Dataflow], int] = {}
         self.depth: dict[str, int] = {}  # operations on the longest way to a value
         for node in graph.nodes:
             self.depth[node.output] = 1 + max((self.depth.get(v, 0) for v in reads_of(node)), default=0)
@@ -70,7 +72,8 @@ class DataflowSelector:
         dataflows = [s for s in dataflows if s.order == self.chosen.get(first)] or dataflows
         if len(dataflows) == 1:
             return dataflows[0]
-        priced = sorted((self._priced(node, side), at) for at, side in enumerate(dataflows))
+        around = self._around(node)
+        priced = sorted((self._known_price(node, side, around), at) for at, side in enumerate(dataflows))
         least, best = priced[0][0], dataflows[priced[0][1]]
         if not self._fixed(node, best):
             streamed = next(((cost, dataflows[at]) for cost, at in priced if self._fixed(node, dataflows[at])), None)
@@ -87,6 +90,24 @@ class DataflowSelector:
         """Whether what stays in the planes comes at run time, and well before what moves: loading it keeps nobody waiting."""
         fixed, moving = (node.operands[n].value for n in (stationary, 1 - stationary))
         return fixed in self.depth and self.depth[fixed] + EARLIER <= self.depth.get(moving, 0)
+
+    def _around(self, node: Compute) -> int:
+        """A number for all that ``_priced`` goes by but for the dataflow, names aside: the same in every repeated block."""
+        strides = (self._strides(node, n) for n in (0, 1))
+        found = (
+            self.readers.works.of(node),
+            tuple(s and tuple(s) for s in strides),
+            tuple(self._early(node, n) for n in (0, 1)),
+            self.readers.around(node.output),
+        )
+        return self._surroundings.setdefault(found, len(self._surroundings))
+
+    def _known_price(self, node: Compute, side: Dataflow, around: int) -> int:
+        """``_priced``, once for all contractions that have the same ``around`` them."""
+        key = (around, side)
+        if key not in self._prices:
+            self._prices[key] = self._priced(node, side)
+        return self._prices[key]
 
     def _priced(self, node: Compute, side: Dataflow) -> int:
         """Cycles of a contraction and of those who read its result."""

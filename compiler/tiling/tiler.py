@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from compiler.ir.expr import Expr
     from compiler.ir.graph import Graph, Guard, Operand
     from compiler.targets import Target
+    from compiler.tiling.contraction import Cut
     from compiler.tiling.layout import Layout
     from compiler.tiling.space import Space
 
@@ -39,6 +40,7 @@ class Tiler:
     copies: dict[tuple[str, tuple[int, ...], str], str] = field(default_factory=dict)
     packed: dict[object, str] = field(default_factory=dict)
     drafts: dict[tuple[str, int, str], str] = field(default_factory=dict)  # buffers of copies that may yet be made
+    cuts: dict[object, Cut] = field(default_factory=dict)  # of contractions, by their form
     slotted: bool = False  # chains go round the planes so that one's products hide another's loads
     spare: int = 0  # cycles of work that a vector unit can take on without being what the interval waits for
     coming: int = 0  # cycles for which the inputs come in
