@@ -29,15 +29,16 @@ def verdict(found: Difference) -> str:
         return "The cost is exact now." if not found.reasons[1] else f"The cost is a bound now: {found.reasons[1]}."
     if found.new:
         return f"New: {', '.join(f'{f.title} {number(f.after)} {f.unit}'.rstrip() for f in found.figures[:4])}."
-    said = [f"{f.title} {_change(f)}" for f in found.figures if f.changed and not f.key.startswith(PRICE)]
-    said += _prices([f for f in found.figures if f.changed and f.key.startswith(PRICE)])
+    said = _changes([f for f in found.figures if f.changed])
     return f"Changed: {', '.join(said)}." if said else "The cost is the same; operations share it differently."
 
 
-def _prices(figures: Sequence[Figure]) -> list[str]:
-    """Classes whose prices change alike are told together."""
-    alike = {_change(f) for f in figures}
-    return [f"price {alike.pop()}"] if len(alike) == 1 else [f"{f.title} {_change(f)}" for f in figures]
+def _changes(changed: Sequence[Figure]) -> list[str]:
+    """The change of each figure. Classes whose prices change alike are told together, at the end."""
+    prices = {_change(f) for f in changed if f.key.startswith(PRICE)}
+    alike = len(prices) == 1
+    told = [f"{f.title} {_change(f)}" for f in changed if not (alike and f.key.startswith(PRICE))]
+    return [*told, f"price {prices.pop()}"] if alike else told
 
 
 def _change(figure: Figure) -> str:

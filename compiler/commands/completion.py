@@ -104,22 +104,33 @@ def _bash(places: list[Place], program: list[str]) -> Iterator[str]:
     yield "  done"
     yield '  case "$at $prev" in'
     for place in places:
-        for option in place.options:
-            if option.valued:
-                values = " ".join(option.values)
-                chosen = f'COMPREPLY=($(compgen -W "{values}" -- "$cur")); ' if values else ""
-                yield f"    {_either(f'{place.path} {name}' for name in option.names)}) {chosen}return 0;;"
+        yield from (_bash_value(place, option) for option in place.options if option.valued)
     yield "  esac"
     yield '  case "$at" in'
-    for place in places:
-        names = " ".join(name for option in place.options for name in option.names)
-        words = " ".join((*(word for word, _ in place.below), *place.values))
-        yield f'    "{place.path}") [[ $cur == -* ]] && known="{names}" || known="{words}";;'
+    yield from map(_bash_words, places)
     yield "  esac"
     yield '  COMPREPLY=($(compgen -W "$known" -- "$cur"))'
     yield "}"
-    commands = [program[0], "python3"] if program[0] == "python" else [program[0]]
-    yield f"complete -o default -o bashdefault -F {name} {' '.join(commands)}"
+    yield f"complete -o default -o bashdefault -F {name} {' '.join(_commands(program))}"
+
+
+def _bash_value(place: Place, option: Option) -> str:
+    """The case of an option's value: completed where its values are known."""
+    values = " ".join(option.values)
+    chosen = f'COMPREPLY=($(compgen -W "{values}" -- "$cur")); ' if values else ""
+    return f"    {_either(f'{place.path} {name}' for name in option.names)}) {chosen}return 0;;"
+
+
+def _bash_words(place: Place) -> str:
+    """The case of a command: its options behind a hyphen, else what may follow it."""
+    names = " ".join(name for option in place.options for name in option.names)
+    words = " ".join((*(word for word, _ in place.below), *place.values))
+    return f'    "{place.path}") [[ $cur == -* ]] && known="{names}" || known="{words}";;'
+
+
+def _commands(program: list[str]) -> list[str]:
+    """The names under which the program's first word is called."""
+    return [program[0], "python3"] if program[0] == "python" else [program[0]]
 
 
 def _either(texts: Iterator[str]) -> str:
@@ -142,7 +153,7 @@ def _fish(places: list[Place], program: list[str]) -> Iterator[str]:
     yield "    end"
     yield '    test "$at" = "$argv[1]"'
     yield "end"
-    for command in [program[0], "python3"] if program[0] == "python" else [program[0]]:
+    for command in _commands(program):
         for place in places:
             head = f"complete -c {command} -n {_quoted(f'{name} {_quoted(place.path)}')}"
             for word, text in place.below:

@@ -36,21 +36,27 @@ def run(chosen: argparse.Namespace, extra: Extra | None = None) -> None:
     if chosen.trace is not None:
         files.keep(chosen.trace, "--trace", chosen.file)
         files.write(chosen.trace, json.dumps(traced(found)).encode(), "--trace")
-    reports = [program.report() for program in found]
-    data = [numbers(report) | added for report, (added, _) in zip(reports, more, strict=True)]
-    for report in reports:
-        report["headline"]["model"] = (
-            Path(chosen.file).name if chosen.file != files.PIPE else report["headline"]["model"]
-        )
-    render = listing.markdown if chosen.form == "markdown" else listing.report
-    lines = [line for report, (_, added) in zip(reports, more, strict=True) for line in render(report, added)]
     out = sys.stderr if chosen.trace == files.PIPE else sys.stdout
+    out.write(_rendered(chosen, [program.report() for program in found], more))
+
+
+def _rendered(
+    chosen: argparse.Namespace, reports: Sequence[dict[str, Any]], more: Sequence[tuple[dict[str, Any], list[str]]]
+) -> str:
+    """The reports in the form that is chosen, each with what a command adds. Text and Markdown name a model by its file."""
     if chosen.form == "json":
-        out.write(json.dumps(data[0] if len(data) == 1 else data, indent=2) + "\n")
-    elif chosen.form == "csv":
-        out.write(comma_separated(rows(reports)))
-    else:
-        out.write("\n".join(lines) + "\n")
+        data = [numbers(report) | added for report, (added, _) in zip(reports, more, strict=True)]
+        return json.dumps(data[0] if len(data) == 1 else data, indent=2) + "\n"
+    if chosen.form == "csv":
+        return comma_separated(rows(reports))
+    if chosen.file != files.PIPE:
+        for report in reports:
+            report["headline"]["model"] = Path(chosen.file).name
+    render = listing.markdown if chosen.form == "markdown" else listing.report
+    return (
+        "\n".join(line for report, (_, lines) in zip(reports, more, strict=True) for line in render(report, lines))
+        + "\n"
+    )
 
 
 def read(chosen: argparse.Namespace) -> list[Program]:
