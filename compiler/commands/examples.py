@@ -16,7 +16,8 @@ from compiler.commands import files
 from compiler.commands.guard import WrongOption
 from compiler.errors import ModelError
 from compiler.ir.graph import Graph
-from compiler.ir.types import TensorType
+from compiler.ir.types import DType, TensorType
+from compiler.isa.element import NAME
 
 Array = np.ndarray[Any, Any]
 Feeds = list[dict[str, Array]]
@@ -113,11 +114,7 @@ def _of_any(graphs: Sequence[Graph], arrays: dict[str, Array]) -> Feeds:
 def items(graph: Graph, arrays: dict[str, Array]) -> Feeds:
     """One feed for each item of ``arrays``: of an input's own shape (one item), or with the items along a leading axis, in
     front of the shape or, where that begins with 1, in its place."""
-    for name in graph.inputs:
-        if name not in arrays:
-            raise ModelError(f"there is no array {name!r}; the model takes {_taken(graph)}")
-    if unknown := [name for name in arrays if name not in graph.inputs]:
-        raise ModelError(f"the model has no input {unknown[0]!r}; it takes {_taken(graph)}")
+    _check_names(graph, arrays)
     stacked = {name: _stacked(name, arrays[name], graph.types[name]) for name in graph.inputs}
     counts = {name: len(array) for name, array in stacked.items()}
     if not counts or min(counts.values()) == 0:
@@ -129,12 +126,18 @@ def items(graph: Graph, arrays: dict[str, Array]) -> Feeds:
     return [{name: array[n] for name, array in stacked.items()} for n in range(next(iter(counts.values())))]
 
 
-def _taken(graph: Graph) -> str:
-    return ", ".join(f"{name} {graph.types[name]}" for name in graph.inputs) or "nothing"
+def _check_names(graph: Graph, arrays: dict[str, Array]) -> None:
+    """``ModelError`` unless there is one array for each input of the model and no other."""
+    taken = ", ".join(f"{name} {graph.types[name]}" for name in graph.inputs) or "nothing"
+    for name in graph.inputs:
+        if name not in arrays:
+            raise ModelError(f"there is no array {name!r}; the model takes {taken}")
+    if unknown := [name for name in arrays if name not in graph.inputs]:
+        raise ModelError(f"the model has no input {unknown[0]!r}; it takes {taken}")
 
 
 def _stacked(name: str, array: Array, kind: TensorType) -> Array:
-    """The array as [items, *shape] in the input's type, where that loses nothing but the rounding of floats."""
+    """The array as [items, *shape] in the input's type; ``ModelError`` for another shape."""
     shape = kind.shape
     if array.shape == shape:
         array = array[None]
@@ -144,12 +147,18 @@ def _stacked(name: str, array: Array, kind: TensorType) -> Array:
         raise ModelError(
             f"{name!r} has the shape {list(array.shape)}; one item has {list(shape)}, and several [items, ...]"
         )
-    wanted = np.dtype(kind.dtype.numpy)
-    if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and wanted.kind != "f"):
+    return _converted(name, array, kind.dtype)
+
+
+def _converted(name: str, array: Array, dtype: DType) -> Array:
+    """The items in the input's type, where that loses nothing but the rounding of floats; ``ModelError`` where it does."""
+    wanted = dtype.numpy
+    given = NAME.get(array.dtype.newbyteorder("="))
+    if given is None or (DType(given).is_float and not dtype.is_float):
         raise ModelError(f"{name!r} is of type {array.dtype}; the model takes {wanted}")
     with np.errstate(over="ignore", invalid="ignore"):
         made = np.ascontiguousarray(array.astype(wanted))
-    if (np.isinf(made) & np.isfinite(array)).any() if wanted.kind == "f" else not np.array_equal(made, array):
+    if (np.isinf(made) & np.isfinite(array)).any() if dtype.is_float else not np.array_equal(made, array):
         raise ModelError(f"{name!r} holds numbers that {wanted} cannot hold")
     wrong = np.flatnonzero(np.isnan(made).any(axis=tuple(range(1, made.ndim))))
     if wrong.size:

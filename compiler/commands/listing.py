@@ -10,7 +10,7 @@ import numpy as np
 
 from compiler.commands.tables import escaped, line_of
 from compiler.commands.tables import markdown as table
-from compiler.isa.element import NUMPY
+from compiler.ir.types import DType
 from compiler.isa.resources import Counters
 from compiler.precision.error import ENDLESS
 from compiler.program import Program
@@ -53,39 +53,36 @@ def summary(data: dict[str, Any]) -> list[tuple[str, str, str]]:
     h, r, bounds = data["headline"], data["resources"], data["bounds"]
     storage, load = r["storage"], r["load"]
     streamed = storage["total"] - h["memory_used"]
-    kinds = [(kind, storage[kind]) for kind in ("weights", "activations", "state", "instructions", "scratch")]
-    parts = ", ".join(f"{kind} {size:,}" for kind, size in kinds if size and not (streamed and kind == "instructions"))
-    found = [
-        (
-            name,
-            value,
-            _near(bounds[name])
-            if name in ("latency", "interval")
-            else f"{note}: {parts}"
-            if name == "memory"
-            else note,
-        )
-        for name, value, note in facts(h)
-    ]
-    found.append(("live buffers", f"{bounds['memory']['ours']:,} bytes", _near(bounds["memory"])))
-    outside = storage["external"] + streamed
-    if outside:
-        told = f"weights {storage['external']:,}" + (
-            f", instructions {streamed:,} that are streamed" if streamed else ""
-        )
-        found.append(("external", f"{outside:,} bytes", told))
-    crossing = {kind: load[kind] for kind in ("instructions", "constants", "state", "external") if load[kind]}
+    kinds = ("weights", "activations", "state", *(() if streamed else ("instructions",)), "scratch")
+    near = {name: _near(bounds[name]) for name in ("latency", "interval")}
+    more = {"memory": f": {_sizes(storage, kinds)}"}
+    crossing = _sizes(load, ("instructions", "constants", "state", "external"))
     return [
-        *found,
+        *((name, value, near.get(name, note + more.get(name, ""))) for name, value, note in facts(h)),
+        ("live buffers", f"{bounds['memory']['ours']:,} bytes", _near(bounds["memory"])),
+        *_external(storage["external"], streamed),
         ("IO", f"{r['io']['bytes_in']:,} bytes in, {r['io']['bytes_out']:,} bytes out", ""),
         ("energy", f"{r['energy_fj'] / 1e9:,.3f} uJ", ""),
         *_token(data.get("sequence", {})),
         (
             "loading",
             f"{load['bytes_in']:,} bytes in {_time(load['cycles_in'], h['clock_hz'])}",
-            "before the first inference: " + ", ".join(f"{kind} {size:,}" for kind, size in crossing.items()),
+            f"before the first inference: {crossing}",
         ),
     ]
+
+
+def _sizes(bytes_of: dict[str, int], kinds: Sequence[str]) -> str:
+    """The kinds of which there are any bytes, with these."""
+    return ", ".join(f"{kind} {bytes_of[kind]:,}" for kind in kinds if bytes_of[kind])
+
+
+def _external(weights: int, instructions: int) -> list[tuple[str, str, str]]:
+    """Bytes in external memory, in a row; none where nothing lies there."""
+    if not weights + instructions:
+        return []
+    streamed = f", instructions {instructions:,} that are streamed" if instructions else ""
+    return [("external", f"{weights + instructions:,} bytes", f"weights {weights:,}{streamed}")]
 
 
 def _token(s: dict[str, Any]) -> list[tuple[str, str, str]]:
@@ -261,7 +258,7 @@ def seeded(program: Program, seed: int) -> dict[str, Any]:
     feeds = {}
     for port in program.binary.ports:
         if not port.output:
-            dtype = NUMPY[port.host or port.dtype]
-            array = rng.standard_normal(port.shape) if dtype.kind == "f" else rng.integers(0, 2, port.shape)
-            feeds[port.name] = np.asarray(array).astype(dtype)
+            dtype = DType(port.host or port.dtype)
+            array = rng.standard_normal(port.shape) if dtype.is_float else rng.integers(0, 2, port.shape)
+            feeds[port.name] = np.asarray(array).astype(dtype.numpy)
     return feeds

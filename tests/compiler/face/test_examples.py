@@ -14,6 +14,7 @@ import compiler
 from apps.cli.main import main as takt
 from compiler.__main__ import main
 from compiler.commands.examples import items
+from compiler.commands.listing import seeded
 from compiler.errors import ModelError
 
 RNG = np.random.default_rng(5)
@@ -222,13 +223,32 @@ def test_items_come_back_as_they_were_put_together(shape, count, form):
     np.testing.assert_array_equal(np.stack([feed["x"] for feed in found]), feeds)
 
 
-def only(shape):
+def test_items_of_floats_serve_an_input_of_bfloat16():
+    """NumPy tells bfloat16 and float8 as no kind of float; they are rounded to, as float16 is."""
+    graph = compiler.load(only((3,), TensorProto.BFLOAT16))
+    wide = np.float32([[0.1, -2.5, 3e38], [1, 2, 3]])
+    found = np.stack([feed["x"] for feed in items(graph, {"x": wide})])
+    assert found.dtype == graph.types["x"].dtype.numpy
+    np.testing.assert_array_equal(found, wide.astype(found.dtype))
+    np.testing.assert_array_equal(np.stack([feed["x"] for feed in items(graph, {"x": found})]), found)
+    with pytest.raises(ModelError, match="'x' holds numbers that bfloat16 cannot hold"):
+        items(graph, {"x": np.float64([[1e300, 0, 0]])})
+    with pytest.raises(ModelError, match="'x' is of type bfloat16; the model takes int64"):
+        items(compiler.load(only((3,), TensorProto.INT64)), {"x": found})
+
+
+def test_made_up_inputs_of_bfloat16_are_normal_numbers():
+    program = compiler.compile(compiler.load(only((400,), TensorProto.BFLOAT16)))
+    made = seeded(program, 0)["x"]
+    assert made.dtype == np.dtype("bfloat16")
+    assert len(set(made.tolist())) > 100
+    assert (made < 0).any()
+
+
+def only(shape, dtype=TensorProto.FLOAT):
     info = helper.make_tensor_value_info
     graph = helper.make_graph(
-        [helper.make_node("Neg", ["x"], ["y"])],
-        "neg",
-        [info("x", TensorProto.FLOAT, shape)],
-        [info("y", TensorProto.FLOAT, shape)],
+        [helper.make_node("Neg", ["x"], ["y"])], "neg", [info("x", dtype, shape)], [info("y", dtype, shape)]
     )
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     return onnx.ModelProto.FromString(made.SerializeToString())
