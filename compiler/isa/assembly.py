@@ -43,9 +43,7 @@ def _lines(b: Binary) -> Iterator[str]:
     if b.external:
         yield f"external {len(b.external)} {sha256(b.external).hexdigest()}"
     for port in b.ports:
-        kind = f"{port.dtype}<{port.host}:{port.scale!r}:{port.zero}" if port.host else port.dtype
-        cut = f"{port.axis}:{json.dumps(port.length)} " if port.length else ""
-        yield f"port {'out' if port.output else 'in'} {kind} {json.dumps(list(port.shape))} {cut}{json.dumps(port.name)}"
+        yield f"port {_port_text(port)}"
     for state in b.states:
         yield (
             f"state {state.dtype} {json.dumps(list(state.shape))} at={state.base} "
@@ -70,19 +68,27 @@ def instruction_text(i: Instruction, sources: tuple[str, ...] = ()) -> str:
     for name in spec.fields:
         value = getattr(i, name)
         if value:
-            shown.append(f"{name}={_field_text(name, value)}")
+            shown.append(f"{name}={field_text(name, value)}")
     where = f"@{i.cycle} {spec.unit}[{i.unit}]"
     comment = json.dumps(sources[i.source]) if i.source < len(sources) else '""'
     return f"{where} {spec.op.name} {' '.join(shown)} ; {i.source} {comment}"
 
 
-def _field_text(name: str, value: int) -> str:
+def field_text(name: str, value: int) -> str:
+    """An instruction's field as a word or number."""
     if name == "flags":
         return "|".join(flag.name.lower() for flag in Flag if value & flag and flag.name)
     return REDUCERS[value] if name == "reducer" else str(value)
 
 
-def _nest_text(nest: Nest) -> str:
+def _port_text(port: Port) -> str:
+    kind = f"{port.dtype}<{port.host}:{port.scale!r}:{port.zero}" if port.host else port.dtype
+    cut = f"{port.axis}:{json.dumps(port.length)} " if port.length else ""
+    return f"{'out' if port.output else 'in'} {kind} {json.dumps(list(port.shape))} {cut}{json.dumps(port.name)}"
+
+
+def nest_text(nest: Nest) -> str:
+    """Loops as ``extent:stride``, the outer one first."""
     return ",".join(f"{loop.extent}:{loop.stride}" for loop in nest)
 
 
@@ -92,7 +98,7 @@ def _numbers(values: tuple[int, ...]) -> str:
 
 def _stream_text(s: Stream) -> str:
     guards = "".join(f" guard({g.extent} {g.offset} {_numbers(g.coefficients)})" for g in s.guards)
-    nests = " ".join(f"{name}({_nest_text(nest)})" for name, nest in (("g0", s.g0), ("g1", s.g1), ("g2", s.g2)))
+    nests = " ".join(f"{name}({nest_text(nest)})" for name, nest in (("g0", s.g0), ("g1", s.g1), ("g2", s.g2)))
     return f"{s.dtype} at={s.base} {nests}{guards} fill={_literal(s.fill)}"
 
 

@@ -6,6 +6,7 @@ Sizes of a processor (memory, tiles, units) and time are the simulator's to chec
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import NoReturn
 
 import numpy as np
@@ -118,20 +119,22 @@ def _check_memory(b: Binary) -> None:
         _fail(f"{len(b.constants)} bytes of constants for a region of {b.memory.constants}")
     if b.memory.copies < 1 or b.memory.activations % b.memory.copies:
         _fail(f"{b.memory.activations} bytes of activations do not make {b.memory.copies} equal arenas")
-    end = b.memory.constants + b.memory.state
-    for state in b.states:
-        size = SIZE[state.dtype]
-        total = size
-        for extent in state.shape:
-            total *= extent
-        if len(state.initial) != total:
-            _fail(f"state {state.name!r} of {total} bytes has {len(state.initial)} initial bytes")
-        if state.base % size or not b.memory.constants <= state.base <= end - total:
-            _fail(f"state {state.name!r} lies outside the state region")
+    _check_states(b)
     for gather in b.gathers:
         for axis in gather.axes:
             if not 0 < axis.index <= len(b.streams) or b.streams[axis.index - 1].dtype[0] not in "iu":
                 _fail("a gather's index is not a stream of whole numbers")
+
+
+def _check_states(b: Binary) -> None:
+    end = b.memory.constants + b.memory.state
+    for state in b.states:
+        size = SIZE[state.dtype]
+        total = size * prod(state.shape)
+        if len(state.initial) != total:
+            _fail(f"state {state.name!r} of {total} bytes has {len(state.initial)} initial bytes")
+        if state.base % size or not b.memory.constants <= state.base <= end - total:
+            _fail(f"state {state.name!r} lies outside the state region")
 
 
 def _check_names(b: Binary) -> None:
@@ -242,9 +245,10 @@ def _matmul(b: Binary, i: Instruction) -> None:
     _require(i.count3 > 0, "an empty range")
     dtype = accumulator(b.streams[i.a - 1].dtype)
     _require(bool(dtype), "a plane does not take operands of this type")
-    even = i.blocks and not (i.count2 % i.blocks or i.count3 % i.blocks)
-    _require(i.blocks != 1 and bool(even or not i.blocks), "a product that does not fall into equal blocks")
-    _require(i.offset <= i.count2 * i.count3 // max(1, i.blocks), "more cells that are on than there are")
+    blocks = max(1, i.blocks)  # one block is written as 0
+    even = not (i.count2 % blocks or i.count3 % blocks)
+    _require(i.blocks != 1 and even, "a product that does not fall into equal blocks")
+    _require(i.offset <= i.count2 * i.count3 // blocks, "more cells that are on than there are")
     if not i.flags & Flag.LAST:
         _require(not (i.b or i.c or i.d or i.out or i.post), "a product that is not the last one has no epilogue")
         return
