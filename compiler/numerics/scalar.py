@@ -294,12 +294,16 @@ def check(name: str, arguments: Sequence[DType], dtype: DType) -> str | None:
     if op.result in ("scale", "muladd"):
         return _check_scaled(op, rest, dtype)
     if op.result == "bool":
-        if dtype.kind != "b" or _kind(rest[0]) not in op.kinds or any(a != rest[0] for a in rest):
-            return f"{name} compares two values of one type to a truth value, not {rest} to {dtype}"
-        return None
+        return _check_comparison(op, rest, dtype)
     if _kind(dtype) not in op.kinds and name != "select":
         return f"{name} is not defined for {dtype}"
     return None if all(may_widen(a, dtype) for a in rest) else f"{name} would lose digits of {rest} in {dtype}"
+
+
+def _check_comparison(op: ScalarOp, arguments: list[DType], dtype: DType) -> str | None:
+    if dtype.kind != "b" or _kind(arguments[0]) not in op.kinds or any(a != arguments[0] for a in arguments):
+        return f"{op.name} compares two values of one type to a truth value, not {arguments} to {dtype}"
+    return None
 
 
 def _check_scaled(op: ScalarOp, arguments: list[DType], dtype: DType) -> str | None:
