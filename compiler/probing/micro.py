@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from compiler.isa.assembly import field_text, nest_text
 from compiler.isa.binary import Binary, MemoryMap
 from compiler.isa.element import SIZE
-from compiler.isa.instruction import REDUCERS, Flag, Instruction, Op, pack
+from compiler.isa.instruction import Instruction, Op, pack
 from compiler.isa.program import Program, Step
 from compiler.isa.stream import Gather, GatherAxis, Loop, Stream
 from compiler.isa.table import accesses, time
@@ -138,16 +139,12 @@ def _reach(dtype: str, *groups: Sequence[tuple[int, int]]) -> int:
 def described(binary: Binary, i: Instruction) -> str:
     """An instruction's operands in words: everything that its duration depends on."""
     words = [f"count={i.count1}x{i.count2}" + (f"x{i.count3}" if i.count3 else "")]
-    if i.flags:
-        words.append("flags=" + "|".join(flag.name.lower() for flag in Flag if i.flags & flag and flag.name))
-    if i.reducer:
-        words.append(f"reducer={REDUCERS[i.reducer]}")
+    words += [f"{f}={field_text(f, getattr(i, f))}" for f in ("flags", "reducer") if getattr(i, f)]
     for field in ("pre", "post"):
         program = program_of(binary, getattr(i, field))
         if program is not None:
             words.append(f"{field}={'+'.join(s.op for s in program.steps if s.op not in ('arg', 'const')) or 'copy'}")
     for a in accesses(binary, i):
         s = binary.streams[a.stream]
-        loops = "/".join(",".join(f"{loop.extent}:{loop.stride}" for loop in group) for group in (s.g1, s.g2))
-        words.append(f"{a.role}={s.dtype}[{loops}]")
+        words.append(f"{a.role}={s.dtype}[{nest_text(s.g1)}/{nest_text(s.g2)}]")
     return " ".join(words)

@@ -91,7 +91,7 @@ def _product(
             step = line if apart == "out" else SIZE[sums]
             fields["out"] = b.result(sums, [(rows, width * step)], [(width, step)])
             program = _steps(max(0, steps), sums)
-            for n_field, field in enumerate("bcd"[: "bcd".find(apart) + 1] if apart in ("b", "c", "d") else ""):
+            for n_field, field in enumerate({"b": "b", "c": "bc", "d": "bcd"}.get(apart, "")):
                 step = line if apart == field else 0
                 fields[field] = b.zeros(sums, [(rows, width * step)], [(width, step or SIZE[sums])])
                 program += [("arg", (), sums, n_field), ("add", (len(program) - 1, len(program)), sums)]

@@ -71,15 +71,7 @@ def read_trace(path: Path) -> list[Row]:
 
     Spreadsheets put a mark before the first byte and write empty rows as commas: both are passed over.
     """
-    try:
-        if path.stat().st_size > LARGEST:
-            raise ModelError(f"trace {path.name} is larger than {LARGEST} bytes")
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise ModelError(f"trace {path.name} is not UTF-8 text") from None
-    except OSError as error:
-        raise ModelError(f"trace {path} cannot be read: {error.strerror or error}") from None
-    reader = csv.reader(io.StringIO(text))
+    reader = csv.reader(io.StringIO(_text(path)))
     try:
         lines = [(reader.line_num, [cell.strip() for cell in line]) for line in reader]
     except csv.Error as error:
@@ -89,6 +81,17 @@ def read_trace(path: Path) -> list[Row]:
     if not full or tuple(full[0][1]) != COLUMNS:
         raise ModelError(f"trace {path.name} must begin with the heading {','.join(COLUMNS)}, not {heading!r}")
     return [_row(path.name, number, cells) for number, cells in full[1:]]
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > LARGEST:
+            raise ModelError(f"trace {path.name} is larger than {LARGEST} bytes")
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise ModelError(f"trace {path.name} is not UTF-8 text") from None
+    except OSError as error:
+        raise ModelError(f"trace {path} cannot be read: {error.strerror or error}") from None
 
 
 def _row(name: str, line: int, cells: list[str]) -> Row:
