@@ -43,6 +43,13 @@ def notes_of(text: str, sources: int) -> dict[str, Any]:
         raise _damaged("are no table") from None
     if not isinstance(found, dict):
         raise _damaged("are no table")
+    _check(found, sources)
+    stated = found.get("metadata", {}).get("dims", "")
+    dims = {name: int(size) for name, size in re.findall(r"(.+?)=([0-9]{1,18})(?:, |$)", str(stated))}
+    return found | {"combined": combined, "dims": dims}
+
+
+def _check(found: dict[str, Any], sources: int) -> None:
     for name, kind in KINDS.items():
         if name in found and not _is(found[name], kind):
             raise _damaged(f"have {name} of another kind")
@@ -50,9 +57,6 @@ def notes_of(text: str, sources: int) -> dict[str, Any]:
         raise _damaged("belong to other operations")
     if not all(_is(found.get("bounds", {}).get(name, kind()), kind) for name, kind in BOUNDS.items()):
         raise _damaged("have bounds of another kind")
-    stated = found.get("metadata", {}).get("dims", "")
-    dims = {name: int(size) for name, size in re.findall(r"(.+?)=([0-9]{1,18})(?:, |$)", str(stated))}
-    return found | {"combined": combined, "dims": dims}
 
 
 def _is(value: Any, kind: Kind) -> bool:
