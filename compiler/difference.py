@@ -245,12 +245,7 @@ def _limits(table: Mapping[str, Any], known: Any) -> dict[str, Decimal]:
 
 def _over(figures: Sequence[Figure], budget: Budget, *, new: bool) -> list[str]:
     """A sentence for each figure that is more than its most, or grew by more than it may (what is ``new`` did not grow)."""
-    found = {f.key: f for f in figures}
-    for key in (*budget.most, *budget.growth):
-        if key not in found or found[key].after is None:
-            raise ModelError(
-                f"the budget limits {key}, which has no value here; a price needs a price book that gives it"
-            )
+    found = _limited(figures, budget)
     said = []
     for key, most in budget.most.items():
         if Fraction(found[key].after or 0) > Fraction(most):
@@ -261,6 +256,17 @@ def _over(figures: Sequence[Figure], budget: Budget, *, new: bool) -> list[str]:
             grown = percent(found[key].share)
             said.append(f"{found[key].title} grew by {grown}, at most {number(most)} % is allowed")
     return said
+
+
+def _limited(figures: Sequence[Figure], budget: Budget) -> dict[str, Figure]:
+    """The figures that have a value, by key; ``ModelError`` if the budget limits another one."""
+    found = {f.key: f for f in figures if f.after is not None}
+    for key in (*budget.most, *budget.growth):
+        if key not in found:
+            raise ModelError(
+                f"the budget limits {key}, which has no value here; a price needs a price book that gives it"
+            )
+    return found
 
 
 def percent(share: Fraction | None) -> str:

@@ -72,16 +72,7 @@ def compile(
     are ("balanced"). ``on_stage`` hears the name of every stage when it begins. ``ModelError`` names the operation that
     cannot be compiled, ``DoesNotFit`` says what is asked, what there is, and what would close the gap.
     """
-    if precision not in PRECISIONS:
-        raise ModelError(f"precision {precision!r} is not offered yet; choose one of: {', '.join(PRECISIONS)}")
-    if objective not in OBJECTIVES:
-        raise ModelError(f"objective {objective!r} is not known; choose one of: {', '.join(OBJECTIVES)}")
-    if not isinstance(graph, Graph | Buckets):
-        raise ModelError(f"compile takes what load gives, not {type(graph).__name__}: compile(load(model))")
-    if isinstance(calibration, str | bytes | Mapping) or not isinstance(calibration, Calibration | Sequence | None):
-        raise ModelError(
-            f"calibration takes a list of feeds, each {{input: array}}, or what calibrate gives, not {type(calibration).__name__}"
-        )
+    _check_arguments(graph, precision, calibration, objective)
     machine = targets.resolve(target)
     with uncollected():
         if not isinstance(graph, Buckets):
@@ -94,6 +85,20 @@ def compile(
         sequence = all("context" in g.metadata for g in graph.graphs)
         binaries = together(list(each)) if sequence else [one.binary for one in each]
     return Bundle(graph.dims, tuple(Program(binary, machine) for binary in binaries))
+
+
+def _check_arguments(graph: Any, precision: str, calibration: Any, objective: str) -> None:
+    """``ModelError`` for an argument of ``compile`` that is of another kind, or is none of those offered."""
+    if precision not in PRECISIONS:
+        raise ModelError(f"precision {precision!r} is not offered yet; choose one of: {', '.join(PRECISIONS)}")
+    if objective not in OBJECTIVES:
+        raise ModelError(f"objective {objective!r} is not known; choose one of: {', '.join(OBJECTIVES)}")
+    if not isinstance(graph, Graph | Buckets):
+        raise ModelError(f"compile takes what load gives, not {type(graph).__name__}: compile(load(model))")
+    if isinstance(calibration, str | bytes | Mapping) or not isinstance(calibration, Calibration | Sequence | None):
+        raise ModelError(
+            f"calibration takes a list of feeds, each {{input: array}}, or what calibrate gives, not {type(calibration).__name__}"
+        )
 
 
 def _compile(

@@ -78,13 +78,13 @@ def load(
     text = written.text_of(model)
     on_stage("shapes")
     if text is not None:
-        if given or constants or states or bounds or rows:
+        if any((given, constants, states, bounds, rows)):
             raise ModelError("the text form leaves nothing open; write dimensions, constants and states into it")
         on_stage("lower")
         return written.load(*text)
-    if all(isinstance(v, int) for v in given.values()):
+    fixed = {k: v for k, v in given.items() if isinstance(v, int)}
+    if len(fixed) == len(given):
         on_stage("lower")
-        fixed = {k: v for k, v in given.items() if isinstance(v, int)}
         return frontend.load(model, fixed, constants, states=states, bounds=bounds, **rows)
     bindings = combinations(given)
     on_stage("lower")

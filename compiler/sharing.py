@@ -30,11 +30,10 @@ class Emitted:
 
 
 def together(made: Sequence[Emitted]) -> list[Binary]:
-    """The programs over one image of constants and variables; as they are where they keep different variables, where the
-    image does not fit one of them, or where constants lie outside the chip."""
+    """The programs over one image of constants and variables; as they are where they have nothing to share, or where the
+    image does not fit one of them."""
     binaries = [one.binary for one in made]
-    kept = {tuple((s.name, s.dtype, s.shape) for s in b.states) for b in binaries}
-    if len(made) < 2 or len(kept) > 1 or not binaries[0].states or any(b.external for b in binaries):
+    if not _may_share(binaries):
         return binaries
     image = bytearray()
     places: dict[bytes, int] = {}
@@ -46,6 +45,12 @@ def together(made: Sequence[Emitted]) -> list[Binary]:
     ):
         return binaries
     return [_written(one, plan, bytes(image)) for one, plan in zip(made, plans, strict=True)]
+
+
+def _may_share(binaries: Sequence[Binary]) -> bool:
+    """Whether several programs keep the same variables, and have all constants on the chip."""
+    kept = {tuple((s.name, s.dtype, s.shape) for s in b.states) for b in binaries}
+    return len(binaries) > 1 and len(kept) == 1 and kept != {()} and not any(b.external for b in binaries)
 
 
 def _moved(one: Emitted, image: bytearray, places: dict[bytes, int]) -> dict[int, int]:
