@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 from compiler.errors import ModelError
 from compiler.isa.binary import Binary
 from compiler.isa.instruction import Op
-from compiler.isa.paths import branches, longest
+from compiler.isa.paths import longest
 from compiler.simulator.prepare import Preparation, Prepared
 
 Issue = Callable[[Prepared, int, int], bool]
@@ -47,15 +48,13 @@ def check_branches(preparation: Preparation, program: Sequence[Prepared]) -> Non
     is idle. ``SimulationError`` names the branch.
     """
     rows = [p.i for p in program]
-    if not branches(rows):
+    places = [n for n, i in enumerate(rows) if i.opcode == Op.BRANCH]
+    if not places:
         return
     ends = [p.i.cycle + p.timing.end for p in program]
-    latest = [0]
-    for end in ends:
-        latest.append(max(latest[-1], end))
-    for n, p in enumerate(program):
-        if p.i.opcode != Op.BRANCH:
-            continue
+    latest = list(accumulate(ends, max, initial=0))
+    for n in places:
+        p = program[n]
         decided = p.i.cycle + p.timing.end
         landing = n + 1 + p.i.count3
         for position, cycle, where in (
@@ -68,10 +67,8 @@ def check_branches(preparation: Preparation, program: Sequence[Prepared]) -> Non
                 raise preparation.error(n, p.i, f"something is under way {where}")
     bound, _ = longest(rows, ends)
     if preparation.binary.interval < bound:
-        branch = next(n for n, i in enumerate(rows) if i.opcode == Op.BRANCH)
-        raise preparation.error(
-            branch, rows[branch], f"the next inference begins before the {bound} cycles that it may take"
-        )
+        said = f"the next inference begins before the {bound} cycles that it may take"
+        raise preparation.error(places[0], rows[places[0]], said)
 
 
 def check_latency(binary: Binary, program: Sequence[Prepared]) -> None:

@@ -67,6 +67,11 @@ class Crowd:
     reads: list[Placed]
     out: Placed | None
 
+    @property
+    def operands(self) -> list[Placed]:
+        """What it reads, then what it writes."""
+        return self.reads if self.out is None else [*self.reads, self.out]
+
 
 class Placing:
     """Places the kinds of one program on its processor."""
@@ -101,18 +106,9 @@ class Placing:
 
     def _placed(self, i: Instruction, access: Access, records: Array) -> Placed:
         stream = self.binary.streams[access.stream]
-        operand = next(o for o in TABLE[Op(i.opcode)].operands if o.field == access.role)
-        points = access.flow == POINTS
         none = np.zeros(len(records), np.int64)
         g0 = records["g0"].astype(np.int64) if stream.g0 else none
-        starts, counts = [], []
-        for number, nest, (_, count) in (
-            (operand.rows, stream.g1, access.rows),
-            (operand.inner, stream.g2, access.inner),
-        ):
-            used = bool(nest) or points
-            starts.append(records[f"start{number}"].astype(np.int64) if number and used else none)
-            counts.append(count if used else 1)
+        starts, counts = _ranges(i, access, stream, records, none)
         within = None if access.write else self._constant(stream)
         unit = self.target.line_bytes if within is None else stream.size  # where nothing waits lines make no difference
         firsts, which, line = _lines(stream, g0, starts, counts, unit)
@@ -180,6 +176,22 @@ class _Part(NamedTuple):
         below, above = (np.array([sum(f(0, n) for n in rest[at:]) for at in range(1, len(c) + 1)]) for f in (min, max))
         first = (self.extent - 1) * c[self.depth]
         return below[self.depth] + np.minimum(0, first), above[self.depth] + np.maximum(0, first)
+
+
+def _ranges(
+    i: Instruction, access: Access, stream: Stream, records: Array, none: Array
+) -> tuple[list[Array], list[int]]:
+    """Of an operand's rows and inner range: where each member begins, and the count that all have."""
+    operand = next(o for o in TABLE[Op(i.opcode)].operands if o.field == access.role)
+    starts, counts = [], []
+    for number, nest, (_, count) in (
+        (operand.rows, stream.g1, access.rows),
+        (operand.inner, stream.g2, access.inner),
+    ):
+        used = bool(nest) or access.flow == POINTS
+        starts.append(records[f"start{number}"].astype(np.int64) if number and used else none)
+        counts.append(count if used else 1)
+    return starts, counts
 
 
 def _part(nest: Nest, starts: Array, count: int) -> _Part:

@@ -95,24 +95,14 @@ class Processor:
             raise HazardError(f"the unit is busy until cycle {free}")
         beats, latency = p.timing
         self.free[p.unit] = cycle + beats
-        windows = self.memory.windows
-        for piece, lines, begin, _, _ in p.checks:
-            windows[host.copy if piece.moves else 0].check_read(lines, begin + cycle)
-        for piece, _, _, _, moved in p.checks:
-            if not moved:
-                windows[host.copy if piece.moves else 0].check_defined(piece)
-        late = []
-        for check in p.checks:
-            if check.piece is p.out:
-                late.append(check)
-            else:
-                windows[host.copy if check.piece.moves else 0].note_read(check.lines, check.end + cycle)
+        self._check_reads(p, cycle, host)
         out = p.out
         if out is not None:
-            window = windows[host.copy if out.moves else 0]
+            window = self._window(out, host)
             window.check_write(out.lines, p.spans["out"][0] + cycle)
-        for check in late:
-            windows[host.copy if check.piece.moves else 0].note_read(check.lines, check.end + cycle)
+            for check in p.checks:
+                if check.piece is out:  # it writes what it reads
+                    window.note_read(check.lines, check.end + cycle)
         result = _EXECUTE[p.i.opcode](self, p, cycle, host, tally)
         end = cycle + latency + beats
         if out is not None and result is not None:
@@ -122,6 +112,18 @@ class Processor:
         tally.moved(p.out_bytes, write=True)
         tally.end = max(tally.end, end)
         return p.out is None and result is not None and bool(result.all())
+
+    def _check_reads(self, p: Prepared, cycle: int, host: Host) -> None:
+        """What is read is there and was written; noted is until when, but for what ``p`` itself writes."""
+        windows = self.memory.windows
+        for piece, lines, begin, _, _ in p.checks:
+            windows[host.copy if piece.moves else 0].check_read(lines, begin + cycle)
+        for piece, _, _, _, moved in p.checks:
+            if not moved:
+                windows[host.copy if piece.moves else 0].check_defined(piece)
+        for piece, lines, _, end, _ in p.checks:
+            if piece is not p.out:
+                windows[host.copy if piece.moves else 0].note_read(lines, end + cycle)
 
     def _read(self, p: Prepared, role: str, host: Host) -> Array:
         piece = p.reads[role]

@@ -14,6 +14,7 @@ from compiler.isa.binary import Binary
 from compiler.isa.element import NUMPY
 from compiler.isa.instruction import Op
 from compiler.isa.resources import Counters, most
+from compiler.isa.tables import Port
 from compiler.numerics.codes import encode
 from compiler.simulator.count import Tally
 from compiler.simulator.course import check_latency, follow
@@ -95,6 +96,15 @@ def feed_arrays(binary: Binary, feed: Feed, number: int | None) -> dict[str, Arr
     if not isinstance(feed, Mapping):
         raise ModelError(f"{where}a feed is a mapping from input name to array, not {type(feed).__name__}")
     inputs = {port.name: port for port in binary.ports if not port.output}
+    arrays, problems = _fitting(inputs, feed)
+    if problems:
+        known = ", ".join(f"{p.name} {NUMPY[p.host or p.dtype]}{list(p.shape)}" for p in inputs.values()) or "none"
+        raise ModelError(f"{where}{'; '.join(problems)}. Inputs of this program: {known}")
+    return arrays
+
+
+def _fitting(inputs: Mapping[str, Port], feed: Feed) -> tuple[dict[str, Array], list[str]]:
+    """The arrays of a feed that fit their inputs, and what is wrong with the others."""
     problems = [f"there is no input {name!r}" for name in feed if name not in inputs]
     arrays: dict[str, Array] = {}
     for name, port in inputs.items():
@@ -112,10 +122,7 @@ def feed_arrays(binary: Binary, feed: Feed, number: int | None) -> dict[str, Arr
             problems.append(f"input {name!r} is {array.dtype}, the program takes {wanted}; convert it with .astype")
         else:
             arrays[name] = np.ascontiguousarray(array, dtype)
-    if problems:
-        known = ", ".join(f"{p.name} {NUMPY[p.host or p.dtype]}{list(p.shape)}" for p in inputs.values()) or "none"
-        raise ModelError(f"{where}{'; '.join(problems)}. Inputs of this program: {known}")
-    return arrays
+    return arrays, problems
 
 
 def loaded(binary: Binary, target: Target) -> Processor:

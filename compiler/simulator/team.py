@@ -122,8 +122,7 @@ class Work:
 
     def _made(self, crowd: Crowd, member: int) -> Team:
         i = crowd.kind.first
-        operands = [*crowd.reads, *((crowd.out,) if crowd.out else ())]
-        shapes = {o.access.role: self._shapes[self._shape_of[o.access.role][member]] for o in operands}
+        shapes = {o.access.role: self._shapes[self._shape_of[o.access.role][member]] for o in crowd.operands}
         post = program_of(self.binary, i.post)
         wide = widest(self.binary, i) if i.opcode == Op.VECTOR else 0
         dtype = self.binary.streams[i.a - 1].dtype if i.a else ""
@@ -137,7 +136,7 @@ class Work:
             weights = self._shapes[self._shape_of["a"][loading]]
             load = weights if self.constant[loading] else None
             on = _on(i, weights, (i.count2, i.count3 // max(1, i.blocks)))
-        fixed = frozenset(operand.access.role for operand in operands if operand.fixed)
+        fixed = frozenset(operand.access.role for operand in crowd.operands if operand.fixed)
         return Team(i, crowd, shapes, program_of(self.binary, i.pre), post, load, run, cells, on, dtype, wide, fixed)
 
     def require_cells(self, i: Instruction, shapes: Array) -> None:

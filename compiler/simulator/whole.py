@@ -45,7 +45,7 @@ class Whole:
         self.placing = Placing(binary, target)
         self.crowds = [self.placing.crowd(kind) for kind in binary.kinds]
         self.cycle = records["cycle"].astype(np.int64)
-        self.beats, self.latency = (np.zeros(len(records), np.int64) for _ in range(2))
+        self.beats, self.latency = np.zeros((2, len(records)), np.int64)
         for crowd in self.crowds:
             timings = np.array(crowd.timings, np.int64)[crowd.timing]
             self.beats[crowd.kind.members], self.latency[crowd.kind.members] = timings.T
@@ -56,17 +56,10 @@ class Whole:
         grain = min((stream.size for stream in binary.streams), default=1)
         self.memory = Memory(binary, target.line_bytes, grain, blank=False)  # every read is checked
         for crowd in self.crowds:
-            for operand in crowd.reads:
+            for operand in crowd.operands:
                 self._check_lines(crowd, operand)
-            if crowd.out is not None:
-                self._check_lines(crowd, crowd.out)
-        self.watch = Watch(
-            self.placing,
-            [
-                (crowd, [*(o for o in crowd.reads if not o.fixed), *((crowd.out,) if crowd.out else ())])
-                for crowd in self.crowds
-            ],
-        )
+        moving = [(crowd, [o for o in crowd.operands if not o.fixed]) for crowd in self.crowds]
+        self.watch = Watch(self.placing, moving)
         self.sequence = sequence(binary, self.beats, self.latency)
 
     def _check_units(self) -> None:
@@ -86,23 +79,30 @@ class Whole:
         m, line_bytes = self.binary.memory, self.target.line_bytes
         empty = operand.low == operand.high
         low, high = operand.low[~empty], operand.high[~empty]
-        if low.size and (int(low.min()) < 0 or int(high.max()) > m.total):
-            raise Unclear
-        first, last = m.constants + m.state, m.total - m.scratch
-        if m.copies > 1:
-            here = (low >= first) & (high <= first + m.arena)
-            if not (here | (high <= first) | (low >= last)).all():
-                raise Unclear
-        if operand.access.write and (
-            empty.any() or int(low.min()) < m.constants or any(form.repeats for form in operand.forms)
-        ):
+        if not self._inside(low, high) or (operand.access.write and not self._writable(operand.forms, empty, low)):
             raise Unclear
         fed = operand.access.role == "a" and crowd.kind.first.opcode in (Op.LOADW, Op.MATMUL)
         if self.target.external.all_weights and fed and (low < m.constants).any():
             raise Unclear
+        last = m.total - m.scratch
         if ((low < last) & (high > last)).any() and not all(form.contiguous for form in operand.forms):
             raise Unclear  # lines with gaps on both sides of a border
         self.memory.note_range(low // line_bytes, -(-high // line_bytes))
+
+    def _inside(self, low: Array, high: Array) -> bool:
+        """Whether pieces lie in memory, and none of them in several arenas."""
+        m = self.binary.memory
+        if low.size and (int(low.min()) < 0 or int(high.max()) > m.total):
+            return False
+        first, last = m.constants + m.state, m.total - m.scratch
+        return m.copies == 1 or bool(
+            (((low >= first) & (high <= first + m.arena)) | (high <= first) | (low >= last)).all()
+        )
+
+    def _writable(self, forms: list[Form], empty: Array, low: Array) -> bool:
+        """Whether every result has a place, outside the constants, and no place twice."""
+        constant = int(low.min()) < self.binary.memory.constants
+        return not (empty.any() or constant or any(form.repeats for form in forms))
 
     # -- running --------------------------------------------------------------------------------------------------------
 
@@ -118,7 +118,7 @@ class Whole:
             for members in groups(level, sort[start:stop]):
                 work.run(members + start)
         for crowd in self.crowds:
-            for operand in (*crowd.reads, *((crowd.out,) if crowd.out else ())):
+            for operand in crowd.operands:
                 sizes = np.array([form.elements * form.dtype.itemsize for form in operand.forms], np.int64)
                 work.tally.moved(int(sizes[operand.which].sum()), write=operand.access.write)
         work.tally.end = self.end
@@ -138,7 +138,7 @@ class Whole:
         known: dict[tuple[int, str], tuple[int, int]] = {}
         for crowd in sorted(self.crowds, key=lambda crowd: crowd.kind.first.opcode != Op.LOADW):
             columns = []
-            for operand in (*crowd.reads, *((crowd.out,) if crowd.out else ())):
+            for operand in crowd.operands:
                 found = np.array([self._shape(operand.stream, form, known, work) for form in operand.forms])
                 number, first = found[operand.which].T
                 at = operand.line * operand.unit + first
