@@ -221,22 +221,18 @@ class Op:
         """A reduction over whole axes; ``term`` before it, ``post`` after it."""
         shape = self.b.shape(value)
         outer = [j for j in range(len(shape)) if j not in axes]
-        inner = [j for j in range(len(shape)) if j in axes]
-        place = {j: i for i, j in enumerate((*outer, *inner))}
-        rows = tuple(tuple(int(place[j] == i) for i in range(len(shape))) for j in range(len(shape)))
+        order = sorted(range(len(shape)), key=axes.__contains__)  # loops over what is kept, then over what is reduced
         x = arg(0, self.b.dtype(value))
         x = term(x) if term else x
-        narrow = x.dtype
-        if reducer == "sum" and summed(narrow) != narrow:
-            x, inner_post = x.cast(summed(narrow)), post
-            post = lambda s: inner_post(s.cast(narrow)) if inner_post else s.cast(narrow)  # noqa: E731
+        kind = summed(x.dtype) if reducer == "sum" else x.dtype
+        total = arg(-1, kind).cast(x.dtype)
         done = self.b.compute(
-            [shape[j] for j in (*outer, *inner)],
-            [Operand(value, Access((0,) * len(shape), rows))],
-            x,
+            [shape[j] for j in order],
+            [Operand(value, transposed(order))],
+            x.cast(kind),
             parallel=len(outer),
             reducer=reducer,
-            post=post(arg(-1, x.dtype)) if post else None,
+            post=post(total) if post else total if kind != x.dtype else None,
         )
         return self.b.reshape(done, [1 if j in axes else n for j, n in enumerate(shape)]) if keep else done
 
@@ -255,22 +251,37 @@ class Op:
         order = [*out, *(c for c in dict.fromkeys(letters[1] + letters[0]) if c not in out)]
 
         def read(word: str, value: str) -> Operand:
-            rows = tuple(
-                tuple(int(c == letter and n != 1) for c in order)
-                for letter, n in zip(word, self.b.shape(value), strict=True)
-            )
-            return Operand(value, Access((0,) * len(word), rows))
+            loops = [order.index(c) if n != 1 else None for c, n in zip(word, self.b.shape(value), strict=True)]
+            return Operand(value, Access.of_loops(loops, len(order)))
 
-        kind = dtype or summed(self.b.dtype(left))
         operands = [read(letters[0], left), read(letters[1], right)]
-        term = arg(0, self.b.dtype(left)).widen("mul", arg(1, self.b.dtype(right)), kind)
+        added = None if bias is None else read(*bias)
+        return self.sum_of_products([sizes[c] for c in order], operands, added, parallel=len(out), dtype=dtype)
+
+    def sum_of_products(
+        self,
+        loops: Sequence[int],
+        factors: Sequence[Operand],
+        bias: Operand | None,
+        *,
+        parallel: int,
+        dtype: DType | None = None,
+    ) -> str:
+        """Two factors multiplied, summed over the loops from ``parallel`` on, and ``bias`` added.
+
+        ``dtype``: of the sums and the result; else sums are as wide as they need to be, and the result is of the first
+        factor's type.
+        """
+        left, right = (self.b.dtype(factor.value) for factor in factors)
+        kind = dtype or summed(left)
+        term = arg(0, left).widen("mul", arg(1, right), kind)
         post = None
         if bias is not None:
-            operands.append(read(bias[0], bias[1]))
-            post = arg(-1, kind) + arg(2, self.b.dtype(bias[1])).cast(kind)
-        if dtype is None and kind != self.b.dtype(left):
-            post = (post or arg(-1, kind)).cast(self.b.dtype(left))
-        return self.b.compute([sizes[c] for c in order], operands, term, parallel=len(out), reducer="sum", post=post)
+            post = arg(-1, kind) + arg(2, self.b.dtype(bias.value)).cast(kind)
+        if dtype is None and kind != left:
+            post = (post or arg(-1, kind)).cast(left)
+        operands = [*factors, *([] if bias is None else [bias])]
+        return self.b.compute(loops, operands, term, parallel=parallel, reducer="sum", post=post)
 
     def cast(self, value: str, dtype: DType) -> str:
         return value if self.b.dtype(value) == dtype else self.point(lambda x: x.cast(dtype), value)
@@ -281,8 +292,7 @@ class Op:
     def transpose(self, value: str, order: Sequence[int]) -> str:
         """Dimension i of the result is dimension ``order[i]`` of the value."""
         shape = self.b.shape(value)
-        rows = tuple(tuple(int(order[i] == j) for i in range(len(order))) for j in range(len(shape)))
-        return self.b.view(value, [shape[j] for j in order], Access((0,) * len(shape), rows))
+        return self.b.view(value, [shape[j] for j in order], transposed(order))
 
     def expand(self, value: str, shape: Sequence[int]) -> str:
         """Broadcast to ``shape``."""
@@ -338,6 +348,11 @@ class Op:
         indices: list[Operand | None] = [None] * len(shape)
         indices[axis] = Operand(index, Access((0,) * len(inner), reading))
         return self.b.gather(value, out, Access((0,) * len(shape), tuple(map(tuple, rows))), indices)
+
+
+def transposed(order: Sequence[int]) -> Access:
+    """The access whose loop i runs along dimension ``order[i]``."""
+    return Access.of_loops(map(order.index, range(len(order))), len(order))
 
 
 def summed(dtype: DType) -> DType:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 import numpy as np
 
-from compiler.frontend.op import Op, Rule, summed
+from compiler.frontend.op import Op, Rule
 from compiler.frontend.operators.spatial import Window, window
 from compiler.ir.access import Access
 from compiler.ir.graph import Operand
@@ -54,12 +55,9 @@ def _gemm(op: Op) -> str:
         inner[0] == inner[1], f"{list(op.shape(0))} and {list(op.shape(1))} do not fit: the inner dimensions differ."
     )
     if op.has(2):
-        wide = tuple(op.shape(i)[words[i].index(letter)] for i, letter in enumerate("mn"))
-        added = (1,) * (2 - op.rank(2)) + tuple(op.shape(2))
-        fits = len(added) == 2 and all(have in (1, size) for have, size in zip(added, wide, strict=True))
-        op.need(fits, f"{list(op.shape(2))} cannot be added to {list(wide)}.")
-    if op.has(2) and alpha == beta == 1.0 and op.rank(2) == 1 and op.shape(2)[0] != 1:
-        return op.contract(f"{words[0]},{words[1]}->mn", op.x(0), op.x(1), bias=("n", op.x(2)))
+        _need_addend(op, [op.shape(i)[words[i].index(letter)] for i, letter in enumerate("mn")])
+        if alpha == beta == 1.0 and op.rank(2) == 1 and op.shape(2)[0] != 1:
+            return op.contract(f"{words[0]},{words[1]}->mn", op.x(0), op.x(1), bias=("n", op.x(2)))
     done = op.contract(f"{words[0]},{words[1]}->mn", op.x(0), op.x(1))
 
     def scaled(x: Term, factor: float) -> Term:
@@ -71,7 +69,27 @@ def _gemm(op: Op) -> str:
     return op.point(lambda x, c: scaled(x, alpha) + scaled(c, beta), done, op.x(2), shape=shape)
 
 
+def _need_addend(op: Op, wide: list[int]) -> None:
+    """What is added to the product broadcasts to its shape ``wide``."""
+    added = (1,) * (2 - op.rank(2)) + tuple(op.shape(2))
+    fits = len(added) == 2 and all(have in (1, size) for have, size in zip(added, wide, strict=True))
+    op.need(fits, f"{list(op.shape(2))} cannot be added to {wide}.")
+
+
 def _einsum(op: Op) -> str:
+    words, out = _equation(op)
+    value, word = op.x(0), words[0]
+    if len(words) == 1:
+        return _einsum_one(op, value, word, out)
+    for i in range(1, len(words)):
+        rest = set("".join(words[i + 1 :])) | set(out)
+        result = out if i == len(words) - 1 else "".join(c for c in dict.fromkeys(word + words[i]) if c in rest)
+        value, word = op.contract(f"{word},{words[i]}->{result}", value, op.x(i)), result
+    return value
+
+
+def _equation(op: Op) -> tuple[list[str], str]:
+    """The letters of every input, and of the result."""
     equation = op.text("equation").replace(" ", "")
     inputs, _, out = equation.partition("->")
     words = inputs.split(",")
@@ -85,14 +103,7 @@ def _einsum(op: Op) -> str:
         all(c.isalpha() for word in (*words, out) for c in word) and set(out) <= set("".join(words)),
         f"{equation!r} is not readable.",
     )
-    value, word = op.x(0), words[0]
-    if len(words) == 1:
-        return _einsum_one(op, value, word, out)
-    for i in range(1, len(words)):
-        rest = set("".join(words[i + 1 :])) | set(out)
-        result = out if i == len(words) - 1 else "".join(c for c in dict.fromkeys(word + words[i]) if c in rest)
-        value, word = op.contract(f"{word},{words[i]}->{result}", value, op.x(i)), result
-    return value
+    return words, out
 
 
 def _spelled(op: Op, words: list[str]) -> tuple[list[str], str]:
@@ -115,8 +126,7 @@ def _spelled(op: Op, words: list[str]) -> tuple[list[str], str]:
 def _einsum_one(op: Op, value: str, word: str, out: str) -> str:
     order = [*out, *(c for c in dict.fromkeys(word) if c not in out)]
     sizes = dict(zip(word, op.b.shape(value), strict=True))
-    rows = tuple(tuple(int(c == letter) for c in order) for letter in word)
-    operand = Operand(value, Access((0,) * len(word), rows))
+    operand = Operand(value, Access.of_loops(map(order.index, word), len(order)))
     loops = [sizes[c] for c in order]
     if len(order) == len(out):
         return op.b.view(value, loops, operand.access)
@@ -145,31 +155,29 @@ def convolve(
     heads = (x[0], groups, outer) if grouped else (x[0], k[0])
     loops = (*heads, *w.out, *w.kernel, *([inner] if inner != 1 else []))
     n = len(heads)
-
-    def row(**terms: int) -> tuple[int, ...]:
-        places = {int(name[1:]): c for name, c in terms.items()}
-        return tuple(places.get(i, 0) for i in range(len(loops)))
-
-    channel = {f"l{n + 2 * spatial}": 1} if inner != 1 else {}
-    group = {"l1": inner} if groups > 1 else {}
-    positions = [row(**{f"l{n + j}": w.strides[j], f"l{n + spatial + j}": w.dilations[j]}) for j in range(spatial)]
-    reads = Access((0, 0, *(-p for p in w.before)), (row(l0=1), row(**group, **channel), *positions))
-    outside = 0.0 if op.b.dtype(data).is_float else fill
-    out_row = row(l1=outer, l2=1) if grouped else row(l1=1)
-    taps = Access(
-        (0,) * len(k), (out_row, row(**channel), *(row(**{f"l{n + spatial + j}": 1}) for j in range(spatial)))
-    )
-    operands = [Operand(data, reads, None if reads.stays_inside(x, loops) else outside), Operand(weights, taps)]
-    kind = dtype or summed(op.b.dtype(data))
-    post = None
-    if bias is not None:
-        operands.append(Operand(bias, Access((0,), (out_row,))))
-        post = arg(-1, kind) + arg(2, op.b.dtype(bias)).cast(kind)
-    if dtype is None and kind != op.b.dtype(data):
-        post = (post or arg(-1, kind)).cast(op.b.dtype(data))
-    term = arg(0, op.b.dtype(data)).widen("mul", arg(1, op.b.dtype(weights)), kind)
-    done = op.b.compute(loops, operands, term, parallel=n + spatial, reducer="sum", post=post)
+    row = partial(_row, len(loops))
+    channel = {n + 2 * spatial: 1} if inner != 1 else {}
+    group = {1: inner} if groups > 1 else {}
+    positions = [row({n + j: w.strides[j], n + spatial + j: w.dilations[j]}) for j in range(spatial)]
+    reads = Access((0, 0, *(-p for p in w.before)), (row({0: 1}), row(group | channel), *positions))
+    filters = row({1: outer, 2: 1} if grouped else {1: 1})
+    taps = Access.linear((filters, row(channel), *(row({n + spatial + j: 1}) for j in range(spatial))))
+    factors = [_padded(op, data, reads, loops, fill), Operand(weights, taps)]
+    added = None if bias is None else Operand(bias, Access.linear((filters,)))
+    done = op.sum_of_products(loops, factors, added, parallel=n + spatial, dtype=dtype)
     return op.b.reshape(done, (x[0], k[0], *w.out))
+
+
+def _row(loops: int, steps: dict[int, int]) -> tuple[int, ...]:
+    """How far each of so many loops moves one coordinate; those that are not in ``steps`` do not."""
+    return tuple(steps.get(i, 0) for i in range(loops))
+
+
+def _padded(op: Op, value: str, reads: Access, loops: tuple[int, ...], fill: int = 0) -> Operand:
+    """A value of which zero is read outside, of codes ``fill``."""
+    if reads.stays_inside(op.b.shape(value), loops):
+        return Operand(value, reads)
+    return Operand(value, reads, 0.0 if op.b.dtype(value).is_float else fill)
 
 
 def _need_channels(op: Op, x: tuple[int, ...], k: tuple[int, ...], bias: tuple[int, ...], groups: int) -> None:
@@ -221,18 +229,23 @@ def _transposed_size(
     extra = op.wholes("output_padding", [0] * spatial)
     full = [strides[j] * (x[2 + j] - 1) + extra[j] + (kernel[j] - 1) * dilations[j] + 1 for j in range(spatial)]
     pads = op.wholes("pads", [0] * 2 * spatial)
-    auto = op.text("auto_pad", "NOTSET")
-    if "output_shape" in op.attributes or auto in ("SAME_UPPER", "SAME_LOWER"):
+    if "output_shape" in op.attributes or op.text("auto_pad", "NOTSET") in ("SAME_UPPER", "SAME_LOWER"):
         wanted = op.wholes("output_shape", [x[2 + j] * strides[j] for j in range(spatial)])[-spatial:]
-        short = auto.startswith("SAME") and min(f - w for f, w in zip(full, wanted, strict=True)) < 0
-        op.need(not short, f"{auto} would add to its output, which runtimes do at different ends. State pads instead.")
-        total = [max(0, full[j] - wanted[j]) for j in range(spatial)]
-        upper = [t // 2 if auto == "SAME_UPPER" else t - t // 2 for t in total]
-        pads = [*upper, *(t - u for t, u in zip(total, upper, strict=True))]
+        pads = _pads_for(op, full, wanted)
         full = [max(f, w) for f, w in zip(full, wanted, strict=True)]
     out = [full[j] - pads[j] - pads[j + spatial] for j in range(spatial)]
     op.need(min(out) > 0 and max(out) < 1 << 31, f"its output would have the size {out}.")
     return pads[:spatial], out
+
+
+def _pads_for(op: Op, full: list[int], wanted: list[int]) -> list[int]:
+    """What is cut off at the beginnings, then at the ends, so that ``wanted`` elements are left of ``full``."""
+    auto = op.text("auto_pad", "NOTSET")
+    short = auto.startswith("SAME") and min(f - w for f, w in zip(full, wanted, strict=True)) < 0
+    op.need(not short, f"{auto} would add to its output, which runtimes do at different ends. State pads instead.")
+    total = [max(0, f - w) for f, w in zip(full, wanted, strict=True)]
+    upper = [t // 2 if auto == "SAME_UPPER" else t - t // 2 for t in total]
+    return [*upper, *(t - u for t, u in zip(total, upper, strict=True))]
 
 
 def _phases(out: int, stride: int, dilation: int, kernel: int, before: int) -> list[tuple[int, int, int, int, int]]:
@@ -267,36 +280,21 @@ def _at_once(
     places = [n for p in phases for n in (p[0][0], len(p))]
     loops = (*heads, *places, *(p[0][3] for p in phases), inner)
     n, rank = len(heads) + len(places), len(loops)
-
-    def row(terms: dict[int, int]) -> tuple[int, ...]:
-        return tuple(terms.get(i, 0) for i in range(rank))
-
+    row = partial(_row, rank)
     tap = [n + j for j in range(spatial)]
     back = [p[0][2] * d // len(p) for p, d in zip(phases, dilations, strict=True)]
     reads = Access(
         (0, 0, *(p[0][4] for p in phases)),
         (row({0: 1}), row({1: inner, rank - 1: 1}), *(row({3 + 2 * j: 1, tap[j]: -back[j]}) for j in range(spatial))),
     )
+    filters = row({1: outer, 2: 1})
     taps = Access(
         (0, 0, *(p[0][1] for p in phases)),
-        (
-            row({1: outer, 2: 1}),
-            row({rank - 1: 1}),
-            *(row({4 + 2 * j: 1, tap[j]: phases[j][0][2]}) for j in range(spatial)),
-        ),
+        (filters, row({rank - 1: 1}), *(row({4 + 2 * j: 1, tap[j]: phases[j][0][2]}) for j in range(spatial))),
     )
-    dtype = op.b.dtype(op.x(0))
-    kind = summed(dtype)
-    outside = None if reads.stays_inside(x, loops) else 0.0 if dtype.is_float else 0
-    operands = [Operand(op.x(0), reads, outside), Operand(weights, taps)]
-    post = None
-    if bias is not None:
-        operands.append(Operand(bias, Access((0,), (row({1: outer, 2: 1}),))))
-        post = arg(-1, kind) + arg(2, op.b.dtype(bias)).cast(kind)
-    if kind != dtype:
-        post = (post or arg(-1, kind)).cast(dtype)
-    term = arg(0, dtype).widen("mul", arg(1, op.b.dtype(weights)), kind)
-    done = op.b.compute(loops, operands, term, parallel=n, reducer="sum", post=post)
+    factors = [_padded(op, op.x(0), reads, loops), Operand(weights, taps)]
+    added = None if bias is None else Operand(bias, Access.linear((filters,)))
+    done = op.sum_of_products(loops, factors, added, parallel=n)
     return op.b.reshape(done, (x[0], groups * outer, *(len(p) * p[0][0] for p in phases)))
 
 

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from compiler.frontend.op import Op, Rule
+from compiler.frontend.op import Op, Rule, transposed
 from compiler.ir.access import Access
 from compiler.ir.graph import Operand
 from compiler.ir.terms import Term, arg, index, select
@@ -85,19 +85,15 @@ def places_of(op: Op, value: str, wanted: str, axis: int, *, last: bool = False)
     """Along ``axis``, the first (or last) place at which ``value`` equals ``wanted`` (of size 1 there)."""
     shape = op.b.shape(value)
     rank = len(shape)
-    outer = [j for j in range(rank) if j != axis]
-    rows = tuple(
-        tuple(int((j == axis and i == rank - 1) or (j != axis and outer.index(j) == i)) for i in range(rank))
-        for j in range(rank)
-    )
-    fixed = tuple(row if j != axis else (0,) * rank for j, row in enumerate(rows))
+    order = [*(j for j in range(rank) if j != axis), axis]
+    fixed = Access.of_loops((order.index(j) if j != axis else None for j in range(rank)), rank)
     dtype = op.b.dtype(value)
     place = index(rank - 1)
     limit = -1 if last else np.iinfo(np.int64).max
     term = select(arg(0, dtype).op("eq", arg(1, dtype)), place, limit)
     done = op.b.compute(
-        [*(shape[j] for j in outer), shape[axis]],
-        [Operand(value, Access((0,) * rank, rows)), Operand(wanted, Access((0,) * rank, fixed))],
+        [shape[j] for j in order],
+        [Operand(value, transposed(order)), Operand(wanted, fixed)],
         term,
         parallel=rank - 1,
         reducer="max" if last else "min",
