@@ -105,12 +105,13 @@ class Lowering:
             return None
         return schema if schema.has_context_dependent_function else None  # type: ignore[attr-defined]
 
-    def _defaults(self, node: NodeProto) -> dict[str, AttributeProto]:
-        """Attributes that the standard gives an operator when a model leaves them out."""
+    def _with_defaults(self, node: NodeProto) -> dict[str, AttributeProto]:
+        """Attributes of an operation, with those that the standard gives it when a model leaves them out."""
+        given = {a.name: a for a in node.attribute}
         if node.domain not in _DOMAINS or not onnx.defs.has(node.op_type):
-            return {}
+            return given
         known = onnx.defs.get_schema(node.op_type, self.opsets.get("", 1)).attributes
-        return {name: a.default_value for name, a in known.items() if a.default_value.type}
+        return {name: a.default_value for name, a in known.items() if a.default_value.type} | given
 
     def _specialised(self, node: NodeProto, inputs: Sequence[str | None]) -> FunctionProto | None:
         """The body that the standard builds for an operation's attributes and types."""
@@ -142,57 +143,29 @@ class Lowering:
 
     def _check_names(self, graph: GraphProto) -> None:
         """A name that two values of a graph have would let the order of the file decide which of them is read."""
-        stored = [t.name for t in graph.initializer]
-        made = [o for n in graph.node for o in n.output if o]
+        stored = Counter(t.name for t in graph.initializer)
+        made = Counter(o for n in graph.node for o in n.output if o)
         given = {*stored, *(v.name for v in graph.input)}
-        counts = Counter(made)
-        twice = [n for n in stored if stored.count(n) > 1] if len(set(stored)) < len(stored) else []
-        twice += [o for o in counts if counts[o] > 1 or o in given]
+        twice = [name for name, count in stored.items() if count > 1]
+        twice += [name for name, count in made.items() if count > 1 or name in given]
         if twice:
             raise ModelError(f"Two values have the name {twice[0][:80]!r}. Export the model anew.")
 
     def _ordered(self, nodes: Sequence[NodeProto], scope: Mapping[str, str | None]) -> list[tuple[int, NodeProto]]:
-        """Kahn's algorithm; the order of the file wherever that is one. What remains is a cycle or reads nothing that exists."""
-        defined = set(scope)
-        made = {o for n in nodes for o in n.output if o}
-        waiting: dict[str, list[int]] = {}
-        missing = []
-        ready = []
-        for i, node in enumerate(nodes):
-            needs = {v for v in self._reads(node) if v not in defined and v in made}
-            missing.append(len(needs))
-            for v in needs:
-                waiting.setdefault(v, []).append(i)
-            if not needs:
-                ready.append(i)
-        order = []
-        for i in ready:  # grows while it is walked
-            order.append(i)
-            for o in nodes[i].output:
-                for j in waiting.pop(o, ()):
-                    missing[j] -= 1
-                    if not missing[j]:
-                        ready.append(j)
+        """Operations with their places, each behind those whose results it reads; in the order of the file where that is one."""
+        made = {o for n in nodes for o in n.output if o}.difference(scope)
+        needs = [made.intersection(self._reads(node)) for node in nodes]
+        if _in_order(nodes, needs):
+            return list(enumerate(nodes))
+        order = _sorted(nodes, needs)
         if len(order) < len(nodes):
-            stuck = [n.name or n.op_type for i, n in enumerate(nodes) if missing[i]]
+            placed = set(order)
+            stuck = [n.name or n.op_type for i, n in enumerate(nodes) if i not in placed]
             raise ModelError(
                 f"The graph is cyclic: {', '.join(s[:80] for s in stuck[:4])} need each other's results. Export the model anew.",
                 node=stuck[0][: self.limits.text],
             )
-        return (
-            [(i, nodes[i]) for i in sorted(order)]
-            if self._file_order(nodes, defined)
-            else [(i, nodes[i]) for i in order]
-        )
-
-    def _file_order(self, nodes: Sequence[NodeProto], defined: set[str]) -> bool:
-        made = {o for n in nodes for o in n.output if o}
-        seen = set(defined)
-        for node in nodes:
-            if any(v in made and v not in seen for v in self._reads(node)):
-                return False
-            seen.update(node.output)
-        return True
+        return [(i, nodes[i]) for i in order]
 
     def _reads(self, node: NodeProto) -> list[str]:
         """Values that a node reads, those of its subgraphs included."""
@@ -213,9 +186,9 @@ class Lowering:
         self._walked += 1
         if self._walked > self.limits.graph_nodes:
             raise too_many(self.limits)
-        name = self._source(node, place) if self._depth == 0 else (self.b.source[0] if self.b.source else node.op_type)
         if self._depth == 0:
-            self.b.source = (name,)
+            self.b.source = (self._source(node, place),)
+        name = self.b.source[0] if self.b.source else node.op_type
         for output in node.output:
             scope.setdefault(output, None)
         inputs: list[str | None] = []
@@ -235,31 +208,13 @@ class Lowering:
 
     def _apply(self, node: NodeProto, name: str, inputs: list[str | None], scope: dict[str, str | None]) -> None:
         rule, failed = self._rule(node), len(self.problems)
-        attributes = {a.name: a for a in node.attribute}
         if (_domain(node.domain), node.op_type) in self.functions or rule is None:
             function = self._body(node) or self._specialised(node, inputs)
             if function is None:
                 return  # listed by ``unsupported``
-            results: Sequence[str | None] = self._call(function, {**self._defaults(node), **attributes}, inputs)
+            results: Sequence[str | None] = self._call(function, self._with_defaults(node), inputs)
         else:
-            label = node.name or name
-            self.loops.update({label} if node.op_type == "Loop" else ())
-            op = Op(
-                self.b,
-                name=name,
-                label=label,
-                bound=self.bounds.get(label),
-                kind=node.op_type,
-                opset=self.opsets.get("", 1),
-                attributes=attributes,
-                inputs=inputs,
-                outputs=max((i + 1 for i, o in enumerate(node.output) if o), default=0),
-                body=lambda graph, given: self.subgraph(graph, given, scope),
-            )
-            op, restore = stored.computing(op) if node.domain in _DOMAINS else (op, tupled)
-            results = restore(bounded.apply(op, rule) if bounded.needs_care(op) else rule(op))
-            unread = [n for n in op.attributes.unread() if node.domain not in _DOMAINS and n not in _HARMLESS]
-            op.need(not unread, f"its attribute {', '.join(map(repr, unread))[:200]} is not known here. Leave it out.")
+            results = self._operator(node, name, rule, inputs, scope)
         for i, output in enumerate(node.output):
             if not output:
                 continue
@@ -274,6 +229,31 @@ class Lowering:
             scope[output] = value
             if self._depth == 0:
                 self.names.setdefault(value, output)
+
+    def _operator(
+        self, node: NodeProto, name: str, rule: Rule, inputs: list[str | None], scope: dict[str, str | None]
+    ) -> Sequence[str | None]:
+        """The results of an operator that has a rule."""
+        label = node.name or name
+        if node.op_type == "Loop":
+            self.loops.add(label)
+        op = Op(
+            self.b,
+            name=name,
+            label=label,
+            bound=self.bounds.get(label),
+            kind=node.op_type,
+            opset=self.opsets.get("", 1),
+            attributes={a.name: a for a in node.attribute},
+            inputs=inputs,
+            outputs=max((i + 1 for i, o in enumerate(node.output) if o), default=0),
+            body=lambda graph, given: self.subgraph(graph, given, scope),
+        )
+        op, restore = stored.computing(op) if node.domain in _DOMAINS else (op, tupled)
+        results = restore(bounded.apply(op, rule) if bounded.needs_care(op) else rule(op))
+        unread = [n for n in op.attributes.unread() if node.domain not in _DOMAINS and n not in _HARMLESS]
+        op.need(not unread, f"its attribute {', '.join(map(repr, unread))[:200]} is not known here. Leave it out.")
+        return results
 
     def _call(
         self, function: FunctionProto, attributes: Mapping[str, AttributeProto], inputs: Sequence[str | None]
@@ -360,6 +340,33 @@ def _onnx_type(kind: TensorType) -> onnx.TypeProto:
 
 def _domain(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
+
+
+def _in_order(nodes: Sequence[NodeProto], needs: Sequence[set[str]]) -> bool:
+    """Whether each node stands behind those that make what it ``needs``."""
+    seen: set[str] = set()
+    for node, values in zip(nodes, needs, strict=True):
+        if not values <= seen:
+            return False
+        seen.update(node.output)
+    return True
+
+
+def _sorted(nodes: Sequence[NodeProto], needs: Sequence[set[str]]) -> list[int]:
+    """Places of the nodes by Kahn's algorithm; those on a cycle, and all that needs them, are left out."""
+    waiting: dict[str, list[int]] = {}
+    for i, values in enumerate(needs):
+        for v in values:
+            waiting.setdefault(v, []).append(i)
+    missing = [len(values) for values in needs]
+    order = [i for i, count in enumerate(missing) if not count]
+    for i in order:  # grows while it is walked
+        for o in nodes[i].output:
+            for j in waiting.pop(o, ()):
+                missing[j] -= 1
+                if not missing[j]:
+                    order.append(j)
+    return order
 
 
 def _every_node(nodes: Iterable[NodeProto], depth: int) -> Iterable[NodeProto]:
