@@ -120,27 +120,32 @@ def _lowered(
     builder.source = ()
     for value, name in ((v, n) for n, v in scope.items() if v is not None):
         lowering.names.setdefault(value, name)
-    versions = opsets(proto)
-    metadata = {
-        "opset": ", ".join(f"{d or 'ai.onnx'} {v}" for d, v in sorted(versions.items())),
+    return verify(with_states(builder.finish(outputs, lowering.names, _metadata(proto, digest, dims)), states))
+
+
+def _metadata(proto: ModelProto, digest: str, dims: Mapping[str, int]) -> dict[str, str]:
+    """What a program tells of its model."""
+    return {
+        "opset": ", ".join(f"{d or 'ai.onnx'} {v}" for d, v in sorted(opsets(proto).items())),
         "producer": f"{proto.producer_name} {proto.producer_version}".strip()[:200],
         "sha256": digest,
         "dims": ", ".join(f"{k}={v}" for k, v in sorted(dims.items())),
     }
-    return verify(with_states(builder.finish(outputs, lowering.names, metadata), states))
 
 
 def _choosers(proto: ModelProto, problems: Sequence[ModelError], constants: Mapping[str, Array]) -> list[ModelError]:
     """Where branches are at fault: which inputs of one whole number may choose them, and could be constants."""
     branches = {node.name for node in proto.graph.node if node.op_type == "If"}
-    open_ones = [v for v in _inputs(proto) if v.name not in constants and all(d == 1 for d in _dims(v))]
-    whole = [
-        v.name for v in open_ones if ELEMENT_TYPES.get(v.type.tensor_type.elem_type, DType.F32).numpy.kind in "iub"
-    ]
+    whole = [v.name for v in _inputs(proto) if v.name not in constants and _is_whole_number(v)]
     if not whole or not any(p.node in branches or p.node.startswith("If_") for p in problems):
         return []
     said = f"If {' or '.join(map(repr, whole[:4]))} chooses the branch and is always the same, give its value."
     return [ModelError(said, hint=Hint("constants", {whole[0]: 1}))]
+
+
+def _is_whole_number(value: ValueInfoProto) -> bool:
+    kind = ELEMENT_TYPES.get(value.type.tensor_type.elem_type, DType.F32).numpy.kind
+    return kind in "iub" and all(d == 1 for d in _dims(value))
 
 
 def _stop(lowering: Lowering) -> None:
@@ -185,21 +190,9 @@ def _bind_inputs(
     lowering: Lowering,
     scope: dict[str, str | None],
 ) -> None:
-    known = symbolic_dims(proto)
-    problems = lowering.problems
-    open_dims = [d for d in known if d not in dims and not all(w.rsplit("[", 1)[0] in constants for w in known[d])]
-    if open_dims:
-        where = "; ".join(f"{d!r} ({', '.join(known[d][:3])})" for d in open_dims)
-        said = f"The model leaves dimensions open: {where}. Choose a size for each."
-        problems.append(ModelError(said, hint=Hint("dims", dict.fromkeys(open_dims, 1))))
-    for name, size in dims.items():
-        if name not in known:
-            listed = f"it has {', '.join(map(repr, known))}" if known else "all of its dimensions are fixed"
-            problems.append(ModelError(f"The model has no open dimension {name!r}; {listed}."))
-        elif not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 1 << 31:
-            problems.append(
-                ModelError(f"The dimension {name!r} needs a whole number from 0 to {(1 << 31) - 1}, not {size!r}.")
-            )
+    known, problems = symbolic_dims(proto), lowering.problems
+    problems += _open_problems(known, dims, constants)
+    problems += _size_problems(known, dims)
     names = [v.name for v in _inputs(proto)]
     for name in constants:
         if name not in names:
@@ -212,6 +205,31 @@ def _bind_inputs(
         return
     for value in _inputs(proto):
         lowering._collect(lambda value=value: _bind(value, dims, constants, lowering, scope))
+
+
+def _open_problems(
+    known: Mapping[str, list[str]], dims: Mapping[str, int], constants: Mapping[str, Array]
+) -> list[ModelError]:
+    """One problem for all dimensions that neither ``dims`` nor a constant's shape gives."""
+    open_dims = [d for d in known if d not in dims and not all(w.rsplit("[", 1)[0] in constants for w in known[d])]
+    if not open_dims:
+        return []
+    where = "; ".join(f"{d!r} ({', '.join(known[d][:3])})" for d in open_dims)
+    said = f"The model leaves dimensions open: {where}. Choose a size for each."
+    return [ModelError(said, hint=Hint("dims", dict.fromkeys(open_dims, 1)))]
+
+
+def _size_problems(known: Mapping[str, list[str]], dims: Mapping[str, int]) -> list[ModelError]:
+    """A problem for each of ``dims`` that the model does not have, or whose size is none."""
+    problems = []
+    for name, size in dims.items():
+        if name not in known:
+            listed = f"it has {', '.join(map(repr, known))}" if known else "all of its dimensions are fixed"
+            problems.append(ModelError(f"The model has no open dimension {name!r}; {listed}."))
+        elif not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 1 << 31:
+            said = f"The dimension {name!r} needs a whole number from 0 to {(1 << 31) - 1}, not {size!r}."
+            problems.append(ModelError(said))
+    return problems
 
 
 def _bind(

@@ -73,6 +73,11 @@ def _moved(op: Op, axis: int, *, picks: bool) -> int:
     if op.kind == "GatherND":
         op.need(axis < op.rank(1) - 1 and axis >= op.whole("batch_dims", 0), "the data decides how deep it reads.")
         return axis
+    return _squeezed(op, axis)
+
+
+def _squeezed(op: Op, axis: int) -> int:
+    """The axis of the length behind an operator that adds or drops dimensions of 1."""
     shape = op.shape()
     axes = op.ints("axes", 1, "The axes", [j for j, n in enumerate(shape) if n == 1 and j != axis])
     if op.kind == "Unsqueeze":

@@ -103,7 +103,7 @@ def _guarded_softmax(op: Op, scores: str) -> str:
 
 
 def _rotary(op: Op) -> str:
-    """Pairs of elements turned by an angle that depends on their position."""
+    """The first elements of every head, or all of them, turned by angles that depend on their position."""
     shape = op.shape()
     flat = len(shape) == 3
     if flat:
@@ -117,19 +117,23 @@ def _rotary(op: Op) -> str:
     cos, sin = (op.gather(op.x(i), 0, op.x(3)) if op.has(3) else op.x(i) for i in (1, 2))
     cos, sin = (op.b.reshape(c, (*op.b.shape(c)[:-1], 1, op.b.shape(c)[-1])) for c in (cos, sin))
     op.need(turned <= size and op.b.shape(cos)[-1] * 2 == turned, "its caches do not fit its head size.")
-    pairs = bool(op.whole("interleaved", 0))
-    half = turned // 2
-    a, b = (op.slice(x, 3, i if pairs else i * half, half, 2 if pairs else 1) for i in (0, 1))
-    real = op.point(lambda p, q, c, s: c * p - s * q, a, b, cos, sin)
-    imaginary = op.point(lambda p, q, c, s: s * p + c * q, a, b, cos, sin)
-    if pairs:
-        wide = [op.b.reshape(v, (*op.b.shape(v), 1)) for v in (real, imaginary)]
-        done = op.b.reshape(op.b.join(wide, 4), (*op.b.shape(real)[:3], turned))
-    else:
-        done = op.b.join([real, imaginary], 3)
+    done = _turned(op, x, cos, sin)
     if turned < size:
         done = op.b.join([done, op.slice(x, 3, turned, size - turned)], 3)
     return op.b.reshape(done, shape) if flat else op.transpose(done, (0, 2, 1, 3))
+
+
+def _turned(op: Op, x: str, cos: str, sin: str) -> str:
+    """Pairs of the first elements along the last axis of ``x``, each turned by the angle of which these are the cosine and
+    sine. A pair lies side by side, or has its second element half of them further."""
+    pairs, half = bool(op.whole("interleaved", 0)), op.b.shape(cos)[-1]
+    a, b = (op.slice(x, 3, i if pairs else i * half, half, 2 if pairs else 1) for i in (0, 1))
+    real = op.point(lambda p, q, c, s: c * p - s * q, a, b, cos, sin)
+    imaginary = op.point(lambda p, q, c, s: s * p + c * q, a, b, cos, sin)
+    if not pairs:
+        return op.b.join([real, imaginary], 3)
+    wide = [op.b.reshape(v, (*op.b.shape(v), 1)) for v in (real, imaginary)]
+    return op.b.reshape(op.b.join(wide, 4), (*op.b.shape(real)[:3], 2 * half))
 
 
 def _likelihood(op: Op, log_probabilities: str) -> str:

@@ -311,8 +311,7 @@ def _reverse_sequence(op: Op) -> str:
 
 def _col2im(op: Op) -> str:
     """Every output place adds up one element of each tap that covers it; per axis a table says which, or none."""
-    image = [int(v) for v in op.known(1, "The image's shape").reshape(-1)]
-    block = [int(v) for v in op.known(2, "The block's shape").reshape(-1)]
+    image, block = op.ints("", 1, "The image's shape"), op.ints("", 2, "The block's shape")
     rank = len(image)
     op.need(op.rank() == 3 and len(block) == rank >= 1 and min(*image, *block) > 0, "its shapes do not fit its input.")
     strides, dilations = op.wholes("strides", [1] * rank), op.wholes("dilations", [1] * rank)
@@ -339,11 +338,7 @@ def _col2im(op: Op) -> str:
         offset = np.arange(image[j])[None, :] + pads[j] - np.arange(block[j])[:, None] * dilations[j]
         place = np.where((offset >= 0) & (offset % strides[j] == 0), offset // strides[j], counts[j])
         table = op.const(np.minimum(place, counts[j]), DType.I64)
-        reads = (
-            tuple(int(i == 2 + rank + j) for i in range(len(loops))),
-            tuple(int(i == 2 + j) for i in range(len(loops))),
-        )
-        indices[2 + rank + j] = Operand(table, Access((0, 0), reads))
+        indices[2 + rank + j] = Operand(table, Access.of_loops((2 + rank + j, 2 + j), len(loops)))
     gathered = op.b.gather(split, loops, Access((0,) * len(wide), tuple(map(tuple, data))), indices)
     return op.reduce("sum", gathered, range(2 + rank, 2 + 2 * rank), keep=False)
 

@@ -164,26 +164,34 @@ def _multi_head(op: Op) -> tuple[str | None, ...]:
 
 
 def _with_bias(op: Op, count: int) -> Heads:
-    """Queries, keys and values from one, two or three inputs, with the bias of their projection."""
+    """Queries, keys and values, with the bias of their projection."""
+    values = _projected(op)
+    if op.has(3):
+        values = _biased(op, values)
+    return Heads(*(x if len(op.b.shape(x)) == 4 else split(op, x, count) for x in values))
+
+
+def _projected(op: Op) -> list[str]:
+    """Queries, keys and values from one, two or three inputs."""
     if not op.has(1):
         op.need(op.rank() == 5 and op.shape()[3] == 3, "has neither keys nor queries, keys and values in one.")
-        q, k, v = (_of_pack(op, 0, i) for i in range(3))
-    elif not op.has(2):
+        return [_of_pack(op, 0, i) for i in range(3)]
+    if not op.has(2):
         op.need(op.rank(1) == 5 and op.shape(1)[3] == 2, "has neither values nor keys and values in one.")
-        q, k, v = op.x(0), _of_pack(op, 1, 0), _of_pack(op, 1, 1)
-    else:
-        q, k, v = op.x(0), op.x(1), op.x(2)
-    values = [q, k, v]
-    if op.has(3):
-        flat = [x for x in values if len(op.b.shape(x)) == 3]  # what lies by heads is of an earlier run, bias included
-        op.need(len(flat) == 3 or len(op.b.shape(k)) == len(op.b.shape(v)) == 4, "has a bias for other inputs.")
-        sizes = [op.b.shape(x)[-1] if len(op.b.shape(x)) == 3 else op.b.shape(x)[1] * op.b.shape(x)[3] for x in values]
-        biases = _side_by_side(op, op.x(3), sizes)
-        values = [
-            op.point(lambda x, b: x + b, x, b) if len(op.b.shape(x)) == 3 else x
-            for x, b in zip(values, biases, strict=True)
-        ]
-    return Heads(*(x if len(op.b.shape(x)) == 4 else split(op, x, count) for x in values))
+        return [op.x(0), _of_pack(op, 1, 0), _of_pack(op, 1, 1)]
+    return [op.x(0), op.x(1), op.x(2)]
+
+
+def _biased(op: Op, values: list[str]) -> list[str]:
+    """Their bias added to queries, keys and values; what lies by heads is of an earlier run, bias included."""
+    shapes = [op.b.shape(x) for x in values]
+    flat = [len(shape) == 3 for shape in shapes]
+    op.need(all(flat) or len(shapes[1]) == len(shapes[2]) == 4, "has a bias for other inputs.")
+    sizes = [shape[-1] if len(shape) == 3 else shape[1] * shape[3] for shape in shapes]
+    biases = _side_by_side(op, op.x(3), sizes)
+    return [
+        op.point(lambda x, b: x + b, x, b) if whole else x for x, b, whole in zip(values, biases, flat, strict=True)
+    ]
 
 
 def _of_pack(op: Op, i: int, which: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,19 +16,15 @@ Array = np.ndarray[Any, Any]
 
 
 def _resize(op: Op) -> str:
-    old = op.opset < 11
-    scales_at, sizes_at = (1, -1) if old else (2, 3)
     shape = op.shape()
     axes = op.axes(op.wholes("axes", list(range(len(shape)))), len(shape))
-    crops = not old and op.text("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
-    if sizes_at > 0 and op.has(sizes_at) and op.b.shape(op.x(sizes_at)) != (0,):
-        sizes, scales = _from_sizes(op, [int(v) for v in op.known(sizes_at, "The sizes").reshape(-1)], axes)
+    old = op.opset < 11
+    if not old and op.has(3) and op.b.shape(op.x(3)) != (0,):
+        sizes, scales = _from_sizes(op, op.ints("", 3, "The sizes"), axes)
     else:
-        scales = [float(v) for v in op.known(scales_at, "The scales").reshape(-1)]
-        op.need(len(scales) == len(axes) and all(0 < s < 1 << 20 for s in scales), "its scales do not fit its input.")
-        sizes = [_scaled(shape[a], s) for a, s in zip(axes, scales, strict=True)]
+        sizes, scales = _from_scales(op, op.known(1 if old else 2, "The scales"), [shape[a] for a in axes])
     op.need(all(0 < s < 1 << 24 for s in sizes), f"it would resize to {sizes}.")
-    if crops:
+    if not old and op.text("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize":
         return crop_and_resize(op, axes, sizes, op.text("mode", "nearest"))
     return _along(op, axes, sizes, scales)
 
@@ -36,6 +32,12 @@ def _resize(op: Op) -> str:
 def _scaled(n: int, scale: float) -> int:
     """Multiplied in float32 as by the standard's shape inference: 7 / 6 as a float32 makes 7 of 6."""
     return math.floor(np.float32(n) * np.float32(scale))
+
+
+def _from_scales(op: Op, given: Array, shape: Sequence[int]) -> tuple[list[int], list[float]]:
+    scales = [float(v) for v in given.reshape(-1)]
+    op.need(len(scales) == len(shape) and all(0 < s < 1 << 20 for s in scales), "its scales do not fit its input.")
+    return [_scaled(n, s) for n, s in zip(shape, scales, strict=True)], scales
 
 
 def _from_sizes(op: Op, sizes: list[int], axes: tuple[int, ...]) -> tuple[list[int], list[float]]:
@@ -50,10 +52,8 @@ def _from_sizes(op: Op, sizes: list[int], axes: tuple[int, ...]) -> tuple[list[i
 
 
 def _upsample(op: Op) -> str:
-    scales = [float(v) for v in op.known(1, "The scales").reshape(-1)] if op.has(1) else op.reals("scales")
     shape = op.shape()
-    op.need(len(scales) == len(shape) and all(0 < s < 1 << 20 for s in scales), "its scales do not fit its input.")
-    sizes = [_scaled(n, s) for n, s in zip(shape, scales, strict=True)]
+    sizes, scales = _from_scales(op, op.known(1, "The scales") if op.has(1) else np.array(op.reals("scales")), shape)
     return _along(op, tuple(range(len(shape))), sizes, scales)
 
 

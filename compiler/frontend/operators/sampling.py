@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 
 from compiler.frontend.op import Op, Rule, summed
-from compiler.frontend.operators.spatial import window
+from compiler.frontend.operators.spatial import Window, window
 from compiler.ir.access import Access
 from compiler.ir.graph import Operand
 from compiler.ir.terms import Term, arg, index, select
@@ -227,11 +227,7 @@ def _deform_conv(op: Op) -> str:
     w = window(op, kernel)
     rank, taps_count = len(kernel), prod(kernel)
     batch, channels = op.shape()[:2]
-    fits = op.shape(2) == (batch, offset_groups * taps_count * rank, *w.out) and channels % offset_groups == 0
-    op.need(fits and op.shape(1)[2:] == tuple(kernel), "its offsets do not fit its input and window.")
-    op.need(
-        groups > 0 and channels == op.shape(1)[1] * groups and op.shape(1)[0] % groups == 0, "its groups do not fit."
-    )
+    _need_window(op, w, groups, offset_groups)
     dtype, wide = op.dtype(), summed(op.dtype())
     shape = (batch, offset_groups, *kernel, *w.out)
     offsets = op.b.reshape(op.x(2), (batch, offset_groups, *kernel, rank, *w.out))
@@ -269,6 +265,15 @@ def _deform_conv(op: Op) -> str:
     if not op.has(3):
         return done
     return op.point(lambda y, b: y + b, done, op.b.reshape(op.x(3), (op.shape(1)[0], *[1] * rank)))
+
+
+def _need_window(op: Op, w: Window, groups: int, offset_groups: int) -> None:
+    """The shapes of the offsets and the weights fit the input, the window and these groups."""
+    (batch, channels), weights = op.shape()[:2], op.shape(1)
+    fits = op.shape(2) == (batch, offset_groups * prod(w.kernel) * len(w.kernel), *w.out)
+    fits = fits and channels % offset_groups == 0 and weights[2:] == tuple(w.kernel)
+    op.need(fits, "its offsets do not fit its input and window.")
+    op.need(groups > 0 and channels == weights[1] * groups and weights[0] % groups == 0, "its groups do not fit.")
 
 
 def crop_and_resize(op: Op, axes: Sequence[int], sizes: Sequence[int], mode: str) -> str:

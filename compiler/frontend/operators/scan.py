@@ -84,13 +84,15 @@ def _scan(op: Op, states: list[str], scanned: list[str], form: _Form, length: in
             shape = op.b.shape(value)
             place = op.axis(axis, len(shape) + 1)
             parts.append(op.b.reshape(value, (*shape[:place], 1, *shape[place:])))
-    joined = []
-    for parts, out_axis, reverse in zip(collected, form.out_axes, form.out_back, strict=True):
-        shape = op.b.shape(parts[0])
-        place = op.axis(out_axis, len(shape))
-        if trips < total:
-            dtype = op.b.dtype(parts[0])
-            gap = np.zeros((*shape[:place], total - trips, *shape[place + 1 :]), dtype.numpy)
-            parts.append(op.const(gap, dtype))
-        joined.append(op.b.join(parts[::-1] if reverse else parts, place))
-    return (*states, *joined)
+    outputs = zip(collected, form.out_axes, form.out_back, strict=True)
+    return (*states, *(_joined(op, parts, axis, total - trips, back) for parts, axis, back in outputs))
+
+
+def _joined(op: Op, parts: list[str], axis: int, missing: int, back: int) -> str:
+    """What was collected put together along ``axis``, with zeros for ``missing`` trips behind it; from the end if ``back``."""
+    shape, dtype = op.b.shape(parts[0]), op.b.dtype(parts[0])
+    place = op.axis(axis, len(shape))
+    if missing:
+        gap = np.zeros((*shape[:place], missing, *shape[place + 1 :]), dtype.numpy)
+        parts = [*parts, op.const(gap, dtype)]
+    return op.b.join(parts[::-1] if back else parts, place)

@@ -16,10 +16,7 @@ _STEPS = 1 << 10  # boxes taken per class: each is a step of its own in the prog
 
 
 def _suppress(op: Op) -> str:
-    boxes, scores = op.shape(0), op.shape(1)
-    fits = len(boxes) == len(scores) == 3 and boxes[2] == 4 and boxes[0] == scores[0] and boxes[1] == scores[2]
-    op.need(fits and op.dtype(0).is_float and op.dtype(0) == op.dtype(1), "its scores do not fit its boxes.")
-    batches, classes, count = scores
+    batches, classes, count = _shape(op)
     wanted = int(op.known(2, "The most boxes per class").reshape(-1)[0]) if op.has(2) else 0
     steps = min(wanted, count)
     if steps <= 0 or not op.b.types[op.x(1)].elements:
@@ -42,6 +39,14 @@ def _suppress(op: Op) -> str:
     fixed = np.stack(np.unravel_index(np.arange(np.prod(shape)), shape), 1)[:, :2]
     rows = op.b.join([op.const(fixed, DType.I64), chosen], 1)
     return Kept(op, flags).compact(rows)
+
+
+def _shape(op: Op) -> tuple[int, ...]:
+    """The shape of the scores [batches, classes, boxes], which fits that of the boxes."""
+    boxes, scores = op.shape(0), op.shape(1)
+    fits = len(boxes) == len(scores) == 3 and boxes[2] == 4 and boxes[0] == scores[0] and boxes[1] == scores[2]
+    op.need(fits and op.dtype(0).is_float and op.dtype(0) == op.dtype(1), "its scores do not fit its boxes.")
+    return scores
 
 
 def _sides(op: Op) -> tuple[str, str, str, str]:
