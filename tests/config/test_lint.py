@@ -18,11 +18,20 @@ def test_the_code_passes(check: list[str]) -> None:
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-def test_a_function_above_the_limit_of_complexity_is_named_with_its_figure() -> None:
-    source = "def judge(a):\n    return " + " or ".join(f"a == {number}" for number in range(14)) + "\n"
-    said = "apps/sales/rules.py:1: apps.sales.rules.judge has a complexity of 14; the limit is 12"
-    assert list(code_rules.faults_of(Path("apps/sales/rules.py"), source)) == [said]
-    assert list(code_rules.faults_of(Path("compiler/rules.py"), source)) == []
+JUDGE = "def judge(a):\n    return " + " or ".join(f"a == {number}" for number in range(14)) + "\n"
+
+
+@pytest.mark.parametrize("room", ["apps/sales", "compiler/tiling"])
+def test_a_function_above_the_limit_of_complexity_is_named_with_its_figure(room: str) -> None:
+    said = f"{room}/rules.py:1: {room.replace('/', '.')}.rules.judge has a complexity of 14; the limit is 12"
+    assert list(code_rules.faults_of(Path(f"{room}/rules.py"), JUDGE)) == [said]
+    assert list(code_rules.faults_of(Path("benchmarks/rules.py"), JUDGE)) == []
+
+
+def test_a_function_inside_another_is_held_to_the_limit_too() -> None:
+    source = "def outer():\n" + "".join(f"    {line}\n" for line in JUDGE.splitlines()) + "    return judge\n"
+    said = "bin/rules.py:2: bin.rules.judge has a complexity of 14; the limit is 12"
+    assert list(code_rules.faults_of(Path("bin/rules.py"), source)) == [said]
 
 
 @pytest.mark.parametrize(("reason", "faults"), [("", 1), ("  # ", 1), ("  # aligned as in the paper", 0)])
