@@ -8,43 +8,27 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
 from django.urls import get_resolver, resolve
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from tests.compiler.face.test_diff import network
 from tests.e2e import clicks, keys, people, programs, tabs, walk
 from tests.e2e import visit as visiting
 from tests.e2e.addresses import ELSEWHERE, NO_PAGES, STEPS, page_names
-from tests.e2e.places import Places, make_places
-from tests.e2e.product import Product, running_product
+from tests.e2e.places import make_places
+from tests.e2e.product import running_product
+from tests.e2e.seeing import Seen, Walked, faults_of, see_all
 from tests.tiers import WHOLE
 
-LINKS = "links => links.map(link => link.getAttribute('href').split('#')[0])"
 IDENTITY = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")  # what a thing is known by in an address
 VALUES = "cells => cells.map(cell => Number(cell.dataset.value))"
-
-
-@dataclass
-class Walked:
-    """The running product, the browser, and where the walk has been."""
-
-    product: Product
-    browser: Browser
-    places: Places
-
-    def member(self, **options: object) -> visiting.Watched:
-        """A page of the customer who walked."""
-        profile = visiting.context(self.browser, state=self.places.member_state, **options)  # type: ignore[arg-type]
-        return visiting.watched(profile, self.product.url)
 
 
 @pytest.fixture(scope="module")
@@ -240,41 +224,10 @@ def test_quoted_and_invoiced_are_the_same_price(walked: Walked) -> None:
     assert Decimal(actual) * bought == Decimal(quoted) * used
 
 
-@dataclass
-class Seen:
-    """What a look at every page found: what is wrong on a phone, and for each visitor the links, each with a page that shows
-    it."""
-
-    on_a_phone: list[str] = field(default_factory=list)
-    links: list[tuple[Any, dict[str, str]]] = field(default_factory=list)
-
-
 @pytest.fixture(scope="module")
 def seen(walked: Walked) -> Seen:
     """Every page as its visitor sees it on a phone, opened once."""
-    found = Seen()
-    for state, pages in walked.places.groups():
-        profile = visiting.context(walked.browser, size=visiting.PHONE, state=state)
-        visit = visiting.watched(profile, walked.product.url)
-        shown: dict[str, str] = {}
-        for name, path in pages.items():
-            visit.open(path)
-            found.on_a_phone += [f"{name}: {one}" for one in faults_of(visit, contrast=False)]
-            for link in visit.page.locator("a[href^='/'], link[href^='/']").evaluate_all(LINKS):
-                shown.setdefault(link, name)
-        found.links.append((state, shown))
-        profile.close()
-    return found
-
-
-def faults_of(visit: visiting.Watched, *, contrast: bool) -> list[str]:
-    """What is wrong with the page as it is shown: its overflow, findings of axe-core (about contrast, or about all else), and
-    the console's words."""
-    found = [f"{part} sticks out" for part in visit.overflow()]
-    found += [
-        f"{one['id']} ({one['help']}) at {one['where']}: {one['why']}" for one in visit.barriers(contrast=contrast)
-    ]
-    return [*found, *visit.noted()]
+    return see_all(walked)
 
 
 def test_every_page_fits_a_phone_and_can_be_read_by_everybody(seen: Seen) -> None:
