@@ -40,25 +40,13 @@ def rate(
     exact.
     """
     check_inputs(book, counts, executions, terms, unused=unused, missed=missed, measured=measured, periods=periods)
-    price_class = book.price_class(terms.klass)
-    check_late(book, price_class, late=late, unused=unused)
-    if price_class.off_peak_only:
-        check_off_peak(book, terms)
+    _check_class(book, terms, late=late, unused=unused)
     by_lease = None if measured is None else tuple(sorted(measured, key=lambda item: (item.operations, item.cycles)))
-    steps = _contracted_steps(terms)
-    steps += _operation_steps(book, counts, executions, terms, by_lease)
-    listed = _list_step(book, steps[-1].result, terms)
-    if listed.result == 0:
-        raise NotPriced("the program counts no operation and the book asks for no minimum, so there is nothing to bill")
-    steps.append(listed)
-    if late:
-        steps += _late_steps(book, price_class, listed, terms)
-    elif unused:
-        steps += _unused_steps(book, price_class, listed, terms)
-    elif missed:
-        steps += _missed_steps(book, listed, terms)
+    steps = _listed_steps(book, counts, executions, terms, by_lease)
+    if unused or missed:
+        steps += _idle_steps(book, steps[-1], terms, late=late, missed=missed)
     else:
-        steps += _run_steps(book, listed, executions, terms, periods)
+        steps += _run_steps(book, steps[-1], executions, terms, periods)
     amount = steps[-1].result
     check_amount(amount, may_be_nothing=unused or missed)
     return Rating(
@@ -78,12 +66,39 @@ def rate(
     )
 
 
+def _check_class(book: PriceBookDocument, terms: Terms, *, late: bool, unused: bool) -> None:
+    price_class = book.price_class(terms.klass)
+    check_late(book, price_class, late=late, unused=unused)
+    if price_class.off_peak_only:
+        check_off_peak(book, terms)
+
+
+def _listed_steps(
+    book: PriceBookDocument, counts: Counts, executions: int, terms: Terms, measured: tuple[Counts, ...] | None
+) -> list[Step]:
+    """The steps up to the list price, which is the last one."""
+    steps = _contracted_steps(terms)
+    steps += _operation_steps(book, counts, executions, terms, measured)
+    listed = _list_step(book, steps[-1].result, terms)
+    if listed.result == 0:
+        raise NotPriced("the program counts no operation and the book asks for no minimum, so there is nothing to bill")
+    return [*steps, listed]
+
+
 def _run_steps(
     book: PriceBookDocument, listed: Step, executions: int, terms: Terms, periods: Mapping[str, int] | None
 ) -> list[Step]:
     if periods is None:
         return _use_steps(book, listed, terms, bound_period(book, terms), "")
     return _period_steps(book, listed, executions, terms, periods)
+
+
+def _idle_steps(book: PriceBookDocument, listed: Step, terms: Terms, *, late: bool, missed: bool) -> list[Step]:
+    """The steps from the list price to the amount of work that did not run: released late, missed, or else unused."""
+    price_class = book.price_class(terms.klass)
+    if late:
+        return _late_steps(book, price_class, listed, terms)
+    return _missed_steps(book, listed, terms) if missed else _unused_steps(book, price_class, listed, terms)
 
 
 def bound_period(book: PriceBookDocument, terms: Terms) -> Period | None:
