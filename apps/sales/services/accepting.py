@@ -125,20 +125,7 @@ def _accept(
     contract_id, held = _held(quote, hold, now)
     # Work that needs no device comes before the device locks, so that others wait less.
     contract = _contract_store(given, contract_id, uuid4() if held is None else held.pk)
-    amended = {"amends": str(quote.amends_id)} if quote.amends_id else {}
-    audit_record(
-        action="quote.accept",
-        subject=f"quote {quote.id}",
-        actor=actor,
-        organisation=organisation,
-        now=now,
-        detail={
-            "contract": str(contract.id),
-            "terms": contract.terms_digest,
-            "net": decimal_text(contract.net),
-            **amended,
-        },
-    )
+    _record(given, contract, organisation)
     caps = _project_caps_check(given, priced)
     if held is None:
         reserve(
@@ -157,6 +144,24 @@ def _accept(
     )
     _hold(given, priced, contract, caps)
     return contract
+
+
+def _record(given: Acceptance, contract: Contract, organisation: Organisation) -> None:
+    quote = given.quote
+    amended = {"amends": str(quote.amends_id)} if quote.amends_id else {}
+    audit_record(
+        action="quote.accept",
+        subject=f"quote {quote.id}",
+        actor=given.actor,
+        organisation=organisation,
+        now=given.now,
+        detail={
+            "contract": str(contract.id),
+            "terms": contract.terms_digest,
+            "net": decimal_text(contract.net),
+            **amended,
+        },
+    )
 
 
 def _check_acceptable(quote: Quote, now: datetime) -> None:
