@@ -22,6 +22,8 @@ from apps.cli.main import main
 from apps.cli.planning import programs
 from apps.cli.planning.answer import answer_json, answer_of
 from apps.cli.planning.evaluations import Known, together
+from apps.cli.planning.reading import toml_read
+from apps.cli.planning.task import FORMAT, WHAT
 from apps.figures import percent_format, plain
 from apps.fleet.seed import fleet_seed
 from apps.planner import services
@@ -30,6 +32,7 @@ from apps.planner.solver import Answers, Evaluated, Requirements
 from apps.pricing.seed import seed as pricing_seed
 from apps.pricing.selectors import book_in_force, document_of
 from apps.registry import binomial
+from compiler.precision import PRECISIONS
 from compiler.targets import Target
 from tests.cast import Cast
 from tests.compilation.helpers import NOW, ask, compiled, run_remembered, sample_of
@@ -228,6 +231,20 @@ def test_reports_of_programs_stand_for_their_models(folder: Path, capsys: pytest
     )
     assert main(["plan", str(folder / "task.toml"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["chosen"] == whole["chosen"]
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_every_precision_of_the_compiler_may_be_asked_for_or_brought(
+    folder: Path, capsys: pytest.CaptureFixture[str], precision: str
+) -> None:
+    path = change(folder, ('precisions = ["float32", "int8"]', f'precisions = ["{precision}"]'))
+    assert programs.models_read(toml_read(path, WHAT, FORMAT))[0].precisions == [precision]
+    assert main(["report", str(folder / "digits-small.onnx"), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    report["precision"] = precision
+    (folder / "small.json").write_text(json.dumps(report))
+    change(folder, ('file = "digits-small.onnx"', 'programs = ["small.json"]'), (f'precisions = ["{precision}"]\n', ""))
+    assert programs.models_read(toml_read(path, WHAT, FORMAT))[0].precisions == [precision]
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,11 @@ from typing import Any
 
 import compiler
 from apps.cli.planning.reading import FileFault, Table, digest_of, file_read
-from apps.cli.planning.task import PRECISIONS, json_read
+from apps.cli.planning.task import json_read
 from apps.fleet.document import Document
 from compiler import targets
 from compiler.commands.words import spoken
+from compiler.precision import PRECISIONS
 from compiler.targets import Target
 
 KEYS = ("file", "programs", "precisions", "dims", "evaluation", "stated", "ranges")

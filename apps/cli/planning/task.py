@@ -23,7 +23,6 @@ FORMAT = "takt-task/1"
 WHAT = f'a task file that begins with format = "{FORMAT}"'
 KEYS = ("format", "name", "fleet", "book", "class", "at", "volume", "requirements", "data", "models", "places")
 REQUIREMENTS = ("accuracy", "latency_seconds", "duration_seconds", "complete_within_hours", "budget")
-PRECISIONS = ("float32", "float16", "int8")
 
 
 @dataclass(frozen=True)
