@@ -95,6 +95,17 @@ def _with_load(program: Program, resources: dict[str, Any]) -> dict[str, Any]:
     return {**resources, "load": asdict(load_of(Storage(**resources["storage"]), target))}
 
 
+def program_on_chip(program: Program) -> int:
+    """Return the bytes of on-chip memory that a program needs: its storage without instructions that are streamed.
+
+    All of the storage if the processor is unknown.
+    """
+    storage, target = program.resources["storage"], target_of(program)
+    if target is None:
+        return int(storage["total"])
+    return target.on_chip(storage["total"] - storage["instructions"], storage["instructions"])
+
+
 def program_load(program: Program) -> dict[str, int] | None:
     """Return the bytes and cycles for loading the program onto its processor; None if unknown."""
     found: dict[str, int] | None = program_resources(program).get("load")

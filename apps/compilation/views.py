@@ -133,7 +133,7 @@ def _version_context(version: ModelVersion) -> dict[str, Any]:
         "evaluation": registry.evaluation_of(version),
         "others": registry.versions_present().filter(model=version.model).exclude(pk=version.pk).order_by("-number"),
         "operators": sorted(version.operators.items(), key=lambda one: (-one[1], one[0])),
-        "programs": [(program, selectors.price_preview(program, now=now)) for program in programs],
+        "programs": [(one, selectors.price_preview(one, now=now), selectors.program_on_chip(one)) for one in programs],
         "jobs": selectors.jobs_of_version(version),
         "api_body": {
             "version_id": str(version.pk),

@@ -35,6 +35,26 @@ def test_the_headline_is_what_the_program_counts(cast: Cast, as_user: Sign, prog
     assert 'class="tag tag-ok"' in text
 
 
+def test_instructions_that_are_streamed_take_no_memory_on_the_chip(cast: Cast, as_user: Sign) -> None:
+    """The page, the list of programs and the comparison count as the command's report does."""
+    program = compiled(cast, "digits-small", target="edge")
+    client, storage = as_user(cast.viewer), program.resources["storage"]
+    headline = client.get(f"/programs/{program.pk}/download/report.json").json()["headline"]
+    assert headline["memory_used"] == storage["total"] - storage["instructions"] < storage["total"]
+    page = client.get(f"/programs/{program.pk}")
+    assert page.context["headline"]["storage"] == page.context["fits"][0].needs == headline["memory_used"]
+    assert sum(part["bytes"] for part in page.context["storage"]) == headline["memory_used"]
+    text = page.content.decode()
+    assert f"{figures.count_format(headline['memory_used'])} bytes" in text
+    assert f"{figures.bytes_format(storage['instructions'])} of instructions are streamed from external memory" in text
+    listed = client.get(f"/versions/{program.model_version.pk}").content.decode()
+    assert f'data-value="{headline["memory_used"]}"' in listed
+    other = compiled(cast, "digits-small")
+    compared = client.get(f"/programs/compare?p={program.pk}&p={other.pk}").content.decode()
+    assert figures.bytes_format(headline["memory_used"]) in compared
+    assert "are streamed" not in client.get(f"/programs/{other.pk}").content.decode()
+
+
 def test_the_memory_map_and_its_words_agree(cast: Cast, as_user: Sign, program: Program) -> None:
     response = as_user(cast.viewer).get(f"/programs/{program.pk}")
     drawn, text = response.context["map"], response.content.decode()

@@ -11,7 +11,7 @@ from typing import Any
 
 from apps import figures
 from apps.compilation.models import Program
-from apps.compilation.selectors import price_preview, program_load, target_of
+from apps.compilation.selectors import price_preview, program_load, program_on_chip, target_of
 from apps.fleet.descriptions import PRECISIONS, peak
 from apps.pages.report.rows import decibels_text, limit_text
 from apps.pricing.previews import EXECUTIONS as OF
@@ -169,7 +169,7 @@ FIGURES: tuple[tuple[str, Measure, Callable[[Any], str], str], ...] = (
     ),
     ("Share of peak", share_of_peak, figures.percent_format, MORE_IS_BETTER),
     ("Operations", lambda one: one.operations, figures.short_format, ""),
-    ("Memory", lambda one: one.resources["storage"]["total"], figures.bytes_format, LESS_IS_BETTER),
+    ("Memory", program_on_chip, figures.bytes_format, LESS_IS_BETTER),
     ("Over the link", _link, figures.bytes_format, LESS_IS_BETTER),
     ("Loading", load_bytes, figures.bytes_format, LESS_IS_BETTER),
     ("Loading time", load_time, figures.duration_format, LESS_IS_BETTER),

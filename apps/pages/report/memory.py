@@ -42,8 +42,12 @@ def memory_map(report: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def storage_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the parts of the storage, whose bytes add up to the total."""
-    storage, arenas = report["resources"]["storage"], report.get("arenas", 1)
+def storage_rows(report: Mapping[str, Any], *, on_chip: int) -> list[dict[str, Any]]:
+    """Return the parts of the storage that lie on the chip, whose bytes add up to `on_chip`.
+
+    Instructions that are streamed from external memory are no part of it.
+    """
+    storage, arenas = dict(report["resources"]["storage"]), report.get("arenas", 1)
+    storage["instructions"] -= storage["total"] - on_chip
     titles = dict(TITLES) | ({"activations": f"Activations ({arenas} arenas, used in turn)"} if arenas > 1 else {})
     return [{"key": key, "title": title, "bytes": storage[key]} for key, title in titles.items() if storage[key]]

@@ -12,7 +12,7 @@ from typing import Any
 from apps import figures
 from apps.accounts.problems import Problem
 from apps.compilation.models import CompileJob, Program
-from apps.compilation.selectors import has_graph_text, program_load, program_report
+from apps.compilation.selectors import has_graph_text, program_load, program_on_chip, program_report
 from apps.fleet.models import Pool
 from apps.pages.report import compare, graph, memory, rows, timeline
 from apps.pricing.previews import EXECUTIONS, program_rating, token_prices
@@ -69,7 +69,7 @@ def program_page(program: Program, *, now: datetime) -> dict[str, Any]:
         "accuracy": rows.accuracy_rows(program.accuracy),
         "combined": rows.combined_rows(report),
         "peak_share": compare.share_of_peak(program),
-        "storage": memory.storage_rows(report),
+        "storage": memory.storage_rows(report, on_chip=program_on_chip(program)),
         "buffers": sorted(report["memory"], key=lambda one: (-one["size"], one["address"]))[:200],
         "map": memory.memory_map(report),
         "timeline": timeline.timeline(report, start=0, end=program.latency_cycles),
@@ -82,7 +82,7 @@ def program_page(program: Program, *, now: datetime) -> dict[str, Any]:
 
 
 def _headline(program: Program) -> dict[str, Any]:
-    clock = program.clock_hz
+    clock, on_chip = program.clock_hz, program_on_chip(program)
     return {
         "kind": "exact" if program.exact else "bound",
         "latency": Fraction(program.latency_cycles, clock),
@@ -90,7 +90,8 @@ def _headline(program: Program) -> dict[str, Any]:
         "per_second": Fraction(clock, program.interval_cycles),
         "link": program.resources["io"]["bytes_in"] + program.resources["io"]["bytes_out"],
         "external": program.resources["io"]["external_in"] + program.resources["io"]["external_out"],
-        "storage": program.resources["storage"]["total"],
+        "storage": on_chip,
+        "streamed": program.resources["storage"]["total"] - on_chip,
         "load": load_of(program),
     }
 
@@ -153,7 +154,7 @@ def fits_of(program: Program) -> list[Fit]:
 
 
 def _fit(program: Program, available: int | None) -> Fit:
-    needs = program.resources["storage"]["total"]
+    needs = program_on_chip(program)
     if available is None:
         note = f"needs {figures.bytes_format(needs)}"
     else:
