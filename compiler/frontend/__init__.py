@@ -265,7 +265,7 @@ def _converted(given: Array, kind: TensorType) -> Array:
     array = given.reshape(kind.shape) if given.size == 1 == kind.elements else given
     with np.errstate(over="ignore", invalid="ignore"):
         made = array.astype(kind.dtype.numpy)
-    floats = given.dtype.kind == made.dtype.kind == "f"
+    floats = kind.dtype.is_float and (given.dtype.kind == "f" or given.dtype == made.dtype)
     whole = given.dtype.kind in "iub" and np.array_equal(made, array)
     return made if floats or whole else given
 

@@ -144,6 +144,19 @@ def test_the_text_form_keeps_small_types():
     assert to_text(parse(text, blobs(graph))) == text
 
 
+def test_a_number_is_a_constant_for_an_input_of_bfloat16():
+    """It is rounded, as for an input of float16."""
+    kind = TensorProto.BFLOAT16
+    made = model(
+        [helper.make_node("Mul", ["x", "s"], ["y"])], [("x", kind, [4]), ("s", kind, [])], [("y", kind, [4])], {}
+    )
+    graph = compiler.load(made, constants={"s": 0.1})
+    assert list(graph.inputs) == ["x"]
+    x = np.float32([1, 2, 3, 4]).astype(BF16)
+    found, _ = compiler.simulate(compiler.compile(graph).to_bytes(), {"x": x})
+    np.testing.assert_array_equal(found["y"], x * np.float32(0.1).astype(BF16))
+
+
 def test_a_tensor_of_four_bits_that_lacks_a_byte_is_refused():
     made = layer_of_codes(np.random.default_rng(4), I4)
     made.graph.initializer[0].raw_data = made.graph.initializer[0].raw_data[:-1]
