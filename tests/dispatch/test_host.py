@@ -13,7 +13,7 @@ from apps.accounts.problems import Problem
 from apps.compilation.models import Program
 from apps.dispatch import measurement, services
 from apps.dispatch.models import Job, JobState, Lease
-from apps.dispatch.runners import kept
+from apps.dispatch.runners import host, kept
 from apps.fleet.models import HostMeasurement
 from apps.fleet.selectors import host_measurement_latest
 from apps.ledger.models import UsageRow
@@ -39,6 +39,13 @@ def images(items: int) -> dict[str, np.ndarray]:
 def submit(scene: Scene, program: Program, items: int, *, pool: str) -> Job:
     contract = scene.contract((program, items), pool=getattr(scene.market, pool))
     return services.job_create(contract=contract, arrays=images(items), actor=None, now=scene.now)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_generated_inputs_of_floats_are_no_mere_zeros_and_ones(dtype: str) -> None:
+    made = host._seeded(Program(inputs=[{"name": "x", "dtype": dtype, "shape": [50]}]))["x"]
+    assert made.dtype == np.dtype(dtype)
+    assert ((made > 0) & (made < 1)).sum() > 40
 
 
 def test_a_model_answers_the_same_on_the_host_and_on_both_processors_and_costs_what_was_compiled(

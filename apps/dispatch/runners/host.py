@@ -13,6 +13,7 @@ from apps.compilation.models import Program
 from apps.dispatch.runners.block import Feeds, Outcome, Progress, stack
 from apps.dispatch.runners.kept import session_of
 from apps.dispatch.runners.runtime import hardware
+from apps.registry.feeds.check import is_float
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -97,6 +98,6 @@ def _seeded(program: Program) -> dict[str, Any]:
     feed: dict[str, Any] = {}
     for one in program.inputs:
         dtype = np.dtype(one["dtype"])
-        values = random.random(one["shape"]) if dtype.kind == "f" else random.integers(0, 2, one["shape"])
+        values = random.random(one["shape"]) if is_float(dtype) else random.integers(0, 2, one["shape"])
         feed[one["name"]] = np.asarray(values, dtype)
     return feed
