@@ -292,6 +292,7 @@ class Op:
     def transpose(self, value: str, order: Sequence[int]) -> str:
         """Dimension i of the result is dimension ``order[i]`` of the value."""
         shape = self.b.shape(value)
+        self.need(len(shape) == len(order), f"an input has {len(shape)} dimensions where there should be {len(order)}.")
         return self.b.view(value, [shape[j] for j in order], transposed(order))
 
     def expand(self, value: str, shape: Sequence[int]) -> str:

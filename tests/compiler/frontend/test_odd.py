@@ -96,6 +96,14 @@ def test_what_runtimes_read_differently_is_refused(node, constants, words):
         compiler.load(model([node], feeds, constants, ["y"], 17))
 
 
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 4, 1), (2, 3, 4, 5)])
+def test_an_input_of_another_rank_is_refused(shape):
+    node = helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=5, layout=1)
+    weights = {"w": np.ones((1, 20, 4), np.float32), "r": np.ones((1, 20, 5), np.float32)}
+    with pytest.raises(ModelError, match=f"LSTM: an input has {len(shape)} dimensions where there should be 3"):
+        compiler.load(model([node], {"x": np.ones(shape, np.float32)}, weights, ["y"], 17))
+
+
 @pytest.mark.parametrize("precision", ["int8", "float16"])
 def test_a_layer_whose_first_state_is_known_compiles_in_fewer_bits(precision):
     rng = np.random.default_rng(1)
