@@ -229,23 +229,20 @@ def _paired(found: list[tuple[Array, Array, Array]], tiles: int) -> dict[int, tu
 
 
 def _live_ranges(tiles: list[Tile], buffers: list[Buffer]) -> tuple[list[list[int]], list[list[tuple[int, bool]]]]:
-    """Per tile the positions of the buffers whose lives it may begin and end: a state's begins when it is read."""
+    """Per tile the positions of the buffers whose lives it may begin and end: a state's begins when it is read, and ends when
+    its next value, which may be read where it was written, is used no more."""
     borders = np.array([b.first_line for b in buffers], np.int64)
     states = {n for n, b in enumerate(buffers) if b.kind == "state"}
     begins: list[list[int]] = []
     ends: list[list[tuple[int, bool]]] = []
     written = _touched([[tile.writes.lines] for tile in tiles], borders)
     read = _touched([[i.span.lines for i in tile.inputs] for tile in tiles], borders)
+    changed = {b for writes in written for b in writes}
     for writes, reads in zip(written, read, strict=True):
-        (_, made), (kept, used) = _parted(writes, states), _parted(reads, states)
+        made, kept = [b for b in writes if b not in states], [b for b in reads if b in states]
         begins.append(made + kept)
-        ends.append([(b, True) for b in writes] + [(b, False) for b in used])
+        ends.append([(b, True) for b in writes] + [(b, False) for b in reads if b in changed])
     return begins, ends
-
-
-def _parted(buffers: list[int], some: set[int]) -> tuple[list[int], list[int]]:
-    """Those that are among some, and the others."""
-    return [b for b in buffers if b in some], [b for b in buffers if b not in some]
 
 
 def _touched(lines: list[list[Array]], borders: Array) -> list[list[int]]:

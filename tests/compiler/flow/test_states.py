@@ -270,3 +270,29 @@ def test_values_keep_their_places_in_a_larger_variable():
     larger = fitted(array, (2, 5))
     np.testing.assert_array_equal(larger[:, :3], array)
     assert not larger[:, 3:].any()
+
+
+@pytest.mark.parametrize("target", ["lpu", "edge"])
+@pytest.mark.parametrize("objective", ["balanced", "latency", "interval"])
+def test_a_state_that_is_read_late_where_it_was_changed_is_not_changed_by_the_next_inference(target, objective):
+    nodes = [helper.make_node("ScatterElements", ["s", "where", "new"], ["t"], axis=0)]
+    nodes.append(helper.make_node("MatMul", ["x", "w0"], ["h0"]))
+    for n in range(4):
+        nodes.append(helper.make_node("Relu", [f"h{n}"], [f"r{n}"]))
+        nodes.append(helper.make_node("MatMul", [f"r{n}", f"w{n + 1}"], [f"h{n + 1}"]))
+    nodes.append(helper.make_node("MatMul", ["h4", "t"], ["y"]))
+    weights = [(f"w{n}", np.random.default_rng(n).standard_normal((8, 8)).astype(np.float32)) for n in range(5)]
+    inputs = [value("s", F32, [8, 4]), value("where", 7, [1, 4]), value("new", F32, [1, 4]), value("x", F32, [2, 8])]
+    data = model(nodes, inputs, [value("y", F32, [2, 4]), value("t", F32, [8, 4])], weights)
+    program = compiler.compile(compiler.load(data, states=[("s", "t")]), target, objective=objective).to_bytes()
+    rng = np.random.default_rng(0)
+
+    def feed():
+        new, x = (rng.standard_normal(shape).astype(np.float32) for shape in ((1, 4), (2, 8)))
+        return {"where": rng.integers(0, 8, (1, 4)), "new": new, "x": x}
+
+    feeds = [feed() for _ in range(6)]
+    session = compiler.Session(program)
+    together, _ = compiler.simulate(program, feeds)
+    for one, got in zip(feeds, together, strict=True):
+        np.testing.assert_array_equal(session.run(one)[0]["y"], got["y"])
