@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, overload
 
 from compiler import targets
 from compiler.bundle import Buckets, Bundle
 from compiler.codegen.emit import emit
 from compiler.codegen.notes import notes
+from compiler.codegen.pace import shortest_interval
 from compiler.collecting import uncollected
 from compiler.errors import ModelError
 from compiler.ir.graph import Graph
@@ -171,14 +172,25 @@ class _Job:
                 attempt = Attempt.planned(plan)
                 if _fits(plan, 0):
                     self.on_stage("binary")
-                    said = notes(plan, way.graph, _least(plan, self.fused), self.precision) | self.facts
-                    binary = emit(plan, said)
-                    if _fits(plan, binary.instruction_bytes):
-                        return Emitted(plan, said, binary)
-                    attempt = Attempt.planned(plan, binary.instruction_bytes)
+                    found = self._emitted(plan, way.graph)
+                    if _fits(plan, found.binary.instruction_bytes):
+                        return found
+                    attempt = Attempt.planned(plan, found.binary.instruction_bytes)
                 if plan.map.copies == 1:
                     break
         return attempt
+
+    def _emitted(self, plan: Plan, graph: Graph) -> Emitted:
+        """The program of a plan, with the shortest interval that its instructions allow."""
+        least = _least(plan, self.fused)
+        said = notes(plan, graph, least, self.precision) | self.facts
+        binary = emit(plan, said)
+        interval = shortest_interval(plan, binary)
+        if interval < plan.interval:
+            plan = replace(plan, interval=interval)
+            said = notes(plan, graph, least, self.precision) | self.facts
+            binary = emit(plan, said)
+        return Emitted(plan, said, replace(binary, derived=True))
 
 
 def _require_room(graph: Graph) -> None:

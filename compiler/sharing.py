@@ -83,4 +83,4 @@ def _written(one: Emitted, plan: Plan, image: bytes) -> Binary:
             b.data = np.frombuffer(image, np.uint8, b.size, at)
     bare = replace(plan, graph=replace(plan.graph, constants={}))
     binary = emit(bare, one.notes | {"buffers": buffers_of(plan)})
-    return replace(binary, constants=image)
+    return replace(binary, constants=image, derived=one.binary.derived)

@@ -36,7 +36,7 @@ def _lines(b: Binary) -> Iterator[str]:
         f"memory constants={m.constants} state={m.state} activations={m.activations} scratch={m.scratch} "
         f"copies={m.copies}"
     )
-    yield f"timing latency={b.latency} interval={b.interval}"
+    yield f"timing latency={b.latency} interval={b.interval}{' derived=1' if b.derived else ''}"
     yield f"exact {json.dumps(b.exact)} {json.dumps(b.reason)}"
     yield f"notes {json.dumps(b.notes)}"
     yield f"constants {len(b.constants)} {sha256(b.constants).hexdigest()}"
@@ -162,7 +162,8 @@ class _Assembler:
         self.head["memory"] = MemoryMap(**{key: int(value) for key, value in _pairs(rest)})
 
     def timing(self, rest: str) -> None:
-        self.head |= {key: int(value) for key, value in _pairs(rest)}
+        timing = {key: int(value) for key, value in _pairs(rest)}
+        self.head |= timing | {"derived": bool(timing.get("derived"))}
 
     def exact(self, rest: str) -> None:
         flag, reason = rest.split(" ", 1)

@@ -24,7 +24,8 @@ from compiler.isa.stream import Gather, Stream
 from compiler.isa.tables import Port
 
 MAGIC: Final = b"TAKTBIN\n"
-FORMAT: Final = 4
+FORMAT: Final = 5
+STATED: Final = 4  # the format whose programs may state a longer interval than their instructions allow
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,9 @@ class Binary:
     ``instructions``: array of ``INSTRUCTION_DTYPE`` ordered by (cycle, unit). ``constants``: image of the constants region.
     ``external``: image of external memory, which ``FETCH`` reads.
     ``ports``: host tensors. ``sources``: names of source operations. ``latency`` is what the compiler promises and
-    ``interval`` the cycles between the starts of inferences that run back to back. ``notes``: the compiler's own text
-    about the program, which no processor reads.
+    ``interval`` the cycles between the starts of inferences that run back to back; ``derived``: whether it is promised to
+    be the shortest that the instructions allow, which programs of the format before do not promise. ``notes``: the compiler's
+    own text about the program, which no processor reads.
     """
 
     target: str
@@ -91,6 +93,7 @@ class Binary:
     reason: str = ""
     notes: str = ""
     external: bytes | memoryview = b""
+    derived: bool = False
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Binary) and self.data == other.data
@@ -103,7 +106,7 @@ class Binary:
         """The program's bytes, one after another: weights where they are, not in a second place."""
         w = e.Writer()
         w.parts.append(MAGIC)
-        w.pack("I", FORMAT)
+        w.pack("I", FORMAT if self.derived else STATED)
         for _, write, _ in SECTIONS:
             section = e.Writer()
             write(section, self)
@@ -164,8 +167,9 @@ class Binary:
         r = e.Reader(data if memoryview(data).readonly else bytes(data))
         r.require(bytes(r.take(len(MAGIC))) == MAGIC, "it does not begin as one; compile the model again")
         version = r.one("I")
-        r.require(version == FORMAT, f"its format is {version}, this version reads {FORMAT}; compile the model again")
-        found: dict[str, Any] = {}
+        known = version in (STATED, FORMAT)
+        r.require(known, f"its format is {version}, this version reads {STATED} and {FORMAT}; compile the model again")
+        found: dict[str, Any] = {"derived": version == FORMAT}
         for name, _, read in SECTIONS:
             section = e.Reader(r.take(r.one("Q")), name)
             found |= read(section)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from compiler.isa.binary import FORMAT, MAGIC, SECTIONS
+from compiler.isa.binary import FORMAT, MAGIC, SECTIONS, STATED
 from compiler.isa.element import ELEMENTS, SIZE
 from compiler.isa.flow import POINTS, ROWS, WHOLE
 from compiler.isa.instruction import FIELDS, INSTRUCTION_DTYPE, REDUCERS, bit_range
@@ -55,7 +55,8 @@ instruction and the operation it comes from:
 6. a product that continues sums that are not in its accumulator rows, or starts on rows that still hold some;
 7. a tile larger than its unit's; a gathered index outside its dimension; an output sent twice or not completely;
    more arenas than the processor has base registers for;
-8. a branch at which, or at whose landing, something is under way, or in a program whose inferences overlap.
+8. a branch at which, or at whose landing, something is under way, or in a program whose inferences overlap;
+9. a program whose head states another latency than its instructions take, or another interval than they allow (below).
 
 ## Memory of overlapping inferences
 
@@ -70,6 +71,25 @@ Why it exists: each inference in flight has its place in the program, and beside
 steps by one arena and wraps when the counter begins anew. An address generator has an adder for its base already; the region
 of a stream, known when it is set up, says whether the register is added. The price is a register and a wire per inference in
 flight, and the memory.
+
+## The interval
+
+Inferences that run back to back begin `interval` cycles apart. In each inference
+
+- a unit is taken for the beats of its instruction;
+- a weight slot from when a load changes it (issue + latency of LOADW) until the load has ended and the last product has read it;
+- accumulator rows from the issue of the product that starts sums to that of the product that completes them;
+- a line behind the states from the issue of an instruction that writes a byte of it until that byte has been written and read
+  for the last time. What data places anywhere (SCATTER) ends no value.
+
+An interval of k cycles is legal when none of these is taken twice in a cycle if all of it repeats every k cycles (lines of the
+arenas: every k x `copies`), and when each inference meets states as the one before leaves them: what touches a line of a state
+issues no earlier than, and begins behind the end of, whatever touches it in the inference before, if either changes it.
+Inferences of a program with branches follow each other: k is the latency.
+
+A program of format 5 states the shortest legal interval, and a processor refuses any other. Programs of format 4 may state a
+longer one that is legal and no longer than their latency. Source: modulo reservation tables, B. R. Rau, "Iterative modulo
+scheduling", 1996.
 
 ## Streams
 
@@ -135,8 +155,8 @@ def _programs() -> Iterator[str]:
 
 def _container() -> Iterator[str]:
     sections = ", ".join(name for name, _, _ in SECTIONS)
-    yield f"## The container\n\nMagic `{MAGIC.decode().strip()}` and a line feed, format {FORMAT} as 4 bytes,"
-    yield f"then these sections, each an 8-byte length and its bytes: {sections}. Element types by number:"
+    yield f"## The container\n\nMagic `{MAGIC.decode().strip()}` and a line feed, format {FORMAT} or {STATED} (see the interval)"
+    yield f"as 4 bytes, then these sections, each an 8-byte length and its bytes: {sections}. Element types by number:"
     yield ", ".join(f"{n} `{name}` ({SIZE[name]} bytes)" for n, name in enumerate(ELEMENTS)) + "."
 
 

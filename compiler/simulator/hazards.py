@@ -17,12 +17,14 @@ from compiler.simulator.placing import Unclear
 
 class Accesses(NamedTuple):
     """Accesses to lines, in the order of ``place``: twice the position of the instruction, and one more for a write.
-    ``begin``, ``end``: the cycles between which it works on the line."""
+    ``begin``, ``end``: the cycles between which it works on the line. ``row``: of the table of forms' lines
+    (``compiler.simulator.watch``), which of its bytes."""
 
     line: Array
     place: Array
     begin: Array
     end: Array
+    row: Array
 
 
 def checked(found: Accesses, ready: Array, read_end: Array) -> Array:
@@ -34,7 +36,7 @@ def checked(found: Accesses, ready: Array, read_end: Array) -> Array:
     if not found.line.size:
         return np.empty(0, np.int64)
     order = ascending(found.line - int(found.line.min()))
-    line, place, begin, end = (column[order] for column in found)
+    line, place, begin, end = (column[order] for column in found[:4])
     write = (place & 1).astype(np.bool_)
     position = np.arange(len(line))
     new = np.append(True, line[1:] != line[:-1])
@@ -45,7 +47,7 @@ def checked(found: Accesses, ready: Array, read_end: Array) -> Array:
     before = np.append(-1, last[:-1])
     written = before >= start
     there = np.where(written, end[before], ready[line])
-    until = _longest(np.where(write, 0, end), segment, starts, read_end[line[starts]])
+    until = longest(np.where(write, 0, end), segment, starts, read_end[line[starts]])
     late = there > begin
     if (late & ~(write & (there == NEVER))).any() or (write & (until > begin)).any():
         raise Unclear
@@ -79,7 +81,7 @@ def distinct(pairs: Array) -> Array:
     return pairs[np.append(True, pairs[1:] != pairs[:-1])] if pairs.size else pairs
 
 
-def _longest(end: Array, segment: Array, starts: Array, given: Array) -> Array:
+def longest(end: Array, segment: Array, starts: Array, given: Array) -> Array:
     """The largest of ``end`` so far in each segment, and of what was ``given`` to it."""
     end[starts] = np.maximum(end[starts], given)
     above = int(end.max()) + 1

@@ -72,6 +72,7 @@ class Processor:
         self.sums: dict[int, dict[int, Array]] = {}
         self._widest: dict[int, int] = {}
         self.begun = 0  # inferences so far
+        self.paced = False  # the program's interval has been checked
 
     def begin(self, feed: dict[str, Array]) -> Host:
         """The next inference, in the next of the arenas."""

@@ -13,6 +13,7 @@ from compiler.errors import ModelError
 from compiler.isa.binary import Binary
 from compiler.isa.element import NUMPY
 from compiler.isa.instruction import Op
+from compiler.isa.paths import branches
 from compiler.isa.resources import Counters, most
 from compiler.isa.tables import Port
 from compiler.numerics.codes import encode
@@ -20,6 +21,7 @@ from compiler.simulator.count import Tally
 from compiler.simulator.course import check_latency, follow
 from compiler.simulator.fault import SimulationError
 from compiler.simulator.forms import Array
+from compiler.simulator.pace import check_interval, demand_of_prepared, demand_of_whole
 from compiler.simulator.placing import Unclear
 from compiler.simulator.prepare import Prepared
 from compiler.simulator.processor import Host, Processor
@@ -145,6 +147,7 @@ def execute(
 
     follow(processor.program, starts, issue)
     check_latency(binary, processor.program)
+    _check_interval(processor)
     for host in hosts:
         if not all(sent.all() for sent in host.sent.values()):
             raise ModelError("a branch left out a part of an output; this is a defect of the compiler")
@@ -154,6 +157,15 @@ def execute(
     counted = [tally.counters(binary, processor.memory, binary.interval) for tally in tallies]
     named = [_named(binary, host) for host in hosts]
     return named, counted, after
+
+
+def _check_interval(processor: Processor) -> None:
+    """Once for each processor, as it asks for nothing but the program."""
+    if not processor.paced:
+        binary, program = processor.binary, processor.program
+        single = not branches(binary.rows) and program
+        check_interval(binary, demand_of_prepared(binary, processor.target, program) if single else None)
+        processor.paced = True
 
 
 def _run(binary: Binary, target: Target, feeds: list[dict[str, Array]]) -> tuple[list[Outputs], Counters]:
@@ -172,10 +184,12 @@ def together(binary: Binary, target: Target, feed: dict[str, Array]) -> tuple[Ou
         whole = Whole(binary, target)
         host = Host(binary, feed)
         tally = whole.run(host)
+        if not all(sent.all() for sent in host.sent.values()):
+            return None
+        demand = demand_of_whole(whole)
     except Unclear:
         return None
-    if not all(sent.all() for sent in host.sent.values()):
-        return None
+    check_interval(binary, demand)
     return _named(binary, host), tally.counters(binary, whole.memory, binary.interval)
 
 

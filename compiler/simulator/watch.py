@@ -10,6 +10,7 @@ import numpy as np
 
 from compiler.isa.alike import Array
 from compiler.isa.numbering import numbered
+from compiler.simulator.forms import Form
 from compiler.simulator.hazards import Accesses
 from compiler.simulator.placing import Crowd, Placed, Placing
 
@@ -35,6 +36,7 @@ class Watch:
 
     def __init__(self, placing: Placing, watched: Sequence[tuple[Crowd, Sequence[Placed]]]) -> None:
         self._placing = placing
+        self.forms: list[tuple[int, Form]] = []  # by where their lines begin in the table
         self._table = [(_NONE, _NONE, _NONE)]
         self._size = 0
         found = [self._pieces(crowd, operand) for crowd, operands in watched for operand in operands]
@@ -51,6 +53,7 @@ class Watch:
             form = operand.forms[operand.which[n]]
             begin, end = self._placing.span(crowd, operand, form, crowd.timings[crowd.timing[n]])
             lines = form.lines
+            self.forms.append((self._size, form))
             self._table.append((lines, np.broadcast_to(begin, lines.shape), np.broadcast_to(end, lines.shape)))
             starts.append(self._size)
             counts.append(lines.size)
@@ -83,4 +86,5 @@ class Watch:
             np.repeat(place, size),
             cycle + self._begin[at],
             cycle + self._end[at],
+            at,
         )

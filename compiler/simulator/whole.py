@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from compiler.isa.instruction import Flag, Op
+from compiler.isa.numbering import numbered
 from compiler.isa.stream import Stream
 from compiler.simulator.batch import Shape
 from compiler.simulator.count import Tally
@@ -62,13 +63,18 @@ class Whole:
         self.watch = Watch(self.placing, moving)
         self.sequence = sequence(binary, self.beats, self.latency)
 
-    def _check_units(self) -> None:
-        """No unit takes an instruction before it is done with the last."""
-        places = {crowd.unit: n for n, crowd in enumerate(self.crowds)}
+    def units(self) -> tuple[tuple[str, ...], Array]:
+        """Names of units, and by instruction the number of its own."""
+        classes = list(dict.fromkeys(crowd.unit for crowd in self.crowds))
         unit = np.zeros(len(self.records), np.int64)
         for crowd in self.crowds:
-            unit[crowd.kind.members] = places[crowd.unit]
-        unit = unit << 8 | self.records["unit"]
+            unit[crowd.kind.members] = classes.index(crowd.unit)
+        firsts, number = numbered([unit, self.records["unit"].astype(np.int64)])
+        return tuple(f"{classes[unit[n]]}[{self.records['unit'][n]}]" for n in firsts.tolist()), number
+
+    def _check_units(self) -> None:
+        """No unit takes an instruction before it is done with the last."""
+        _, unit = self.units()
         order = np.argsort(unit, kind="stable")
         same = np.diff(unit[order]) == 0
         if (same & (self.cycle[order][1:] < (self.cycle + self.beats)[order][:-1])).any():

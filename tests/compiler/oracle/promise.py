@@ -1,4 +1,4 @@
-"""Whether a program's header is true: what it states as its latency, and the regions of memory that it asks for.
+"""Whether a program's header is true: what it states as latency and interval, and the regions of memory that it asks for.
 
 Like ``hazards``, from the processor's description alone; durations are those that ``hazards`` works out.
 """
@@ -9,6 +9,7 @@ from compiler.isa.binary import Binary
 from compiler.isa.machine import Machine
 from tests.compiler.oracle.events import Event, Reader, up
 from tests.compiler.oracle.hazards import Oracle
+from tests.compiler.oracle.pace import broken_interval
 
 
 def broken_promises(binary: Binary, machine: Machine) -> list[str]:
@@ -28,6 +29,8 @@ def broken_promises(binary: Binary, machine: Machine) -> list[str]:
         != memory.constants + memory.state + memory.arena + memory.scratch
     ):
         found.append(f"{memory.arena} bytes in {copies} arenas are asked for, of which {top} are touched")
+    if not found:
+        found += broken_interval(binary, machine)
     regions = ("constants", "state", "activations", "scratch")
     return found + [f"{name} are no whole lines" for name in regions if getattr(memory, name) % machine.line_bytes]
 
