@@ -1,6 +1,7 @@
 """The ONNX standard's own test cases, one small model per operator and setting, run through any pipeline.
 
-``python -m benchmarks.conformance`` runs all of them through the simulator; the tests run a share. Scope: tensors in
+``python -m benchmarks.conformance`` runs all of them through the simulator; the tests run a share. Results are held to each
+case's own tolerances (rtol 1e-3 and atol 1e-7, unless it says otherwise), but for those that `LOOSER` names. Scope: tensors in
 and out, inference, the element types and domains that the compiler knows (``excluded`` says why a case is outside).
 """
 
@@ -86,6 +87,21 @@ SHAPING: dict[str, tuple[int, ...]] = {
             "SumSquare",
         )
     },
+}
+
+
+_HALF = (
+    "each step is rounded to float16: the file is as far from the result in float64 as ours, 4e-4 to 5e-4 (two units)"
+)
+_INVERSE = "the true result is 0; the file, computed in float32, has 1.9e-7"
+# Cases that are held to other tolerances than the standard's 1e-3 and 1e-7: rtol, atol, and why. A test says that each needs it.
+LOOSER: dict[str, tuple[float, float, str]] = {
+    "test_attention_4d_causal_fp16": (1.3e-3, 1e-7, _HALF),  # measured 1.23e-3
+    "test_attention_4d_fp16": (1.2e-3, 1e-7, _HALF),  # 1.16e-3
+    "test_attention_4d_gqa_causal_nonpad_decode_fp16": (1.01e-3, 1e-7, _HALF),  # 1.002e-3
+    "test_attention_4d_gqa_with_past_and_present_fp16": (1.1e-3, 1e-7, _HALF),  # 1.04e-3
+    "test_dft_inverse": (1e-3, 2e-7, _INVERSE),
+    "test_dft_inverse_opset19": (1e-3, 2e-7, _INVERSE),
 }
 
 
@@ -210,15 +226,33 @@ def _compare(graph: Graph, feeds: Feeds, expected: list[Any], case: Any, execute
         ours, theirs = got[public], _array(value)
         if (ours.shape, ours.dtype) != (theirs.shape, theirs.dtype):
             return f"{public}: {ours.dtype}{ours.shape}, not {theirs.dtype}{theirs.shape}"
-        # Results in 16 bits may differ by four units in the last place: where they are rounded is not part of the standard.
-        rtol = max(case.rtol, {np.dtype(np.float16): 2**-8, BFLOAT16: 2**-5}.get(ours.dtype, 1e-3))
-        if ours.dtype.isbuiltin == 2:  # exact, and NumPy compares them
-            ours, theirs = ours.astype(np.float32), theirs.astype(np.float32)
-        with np.errstate(all="ignore"):
-            close = np.allclose(ours, theirs, rtol=rtol, atol=max(case.atol, 1e-6), equal_nan=ours.dtype.kind == "f")
-        if not (close if ours.dtype.kind == "f" else np.array_equal(ours, theirs)):
-            return f"{public}: {ours.reshape(-1)[:4]}, not {theirs.reshape(-1)[:4]}"
+        problem = difference(ours, theirs, *tolerances(case, ours.dtype))
+        if problem:
+            return f"{public}: {problem}"
     return ""
+
+
+def tolerances(case: Any, dtype: np.dtype[Any]) -> tuple[float, float]:
+    """rtol and atol of a case: its own, as the onnx package's runner takes them (two units in the last place of bfloat16 at
+    least), unless it is one of `LOOSER`."""
+    rtol, atol = LOOSER[case.name][:2] if case.name in LOOSER else (case.rtol, case.atol)
+    return (max(rtol, 2**-6) if dtype == BFLOAT16 else rtol), atol
+
+
+def difference(ours: np.ndarray, theirs: np.ndarray, rtol: float, atol: float) -> str:
+    """How two arrays of one shape and type differ by more than is allowed; '' when they do not. Whole numbers are equal."""
+    exact = "float" not in ours.dtype.name
+    if ours.dtype.isbuiltin == 2:  # a small type: exact in float32, and NumPy compares them there
+        ours, theirs = ours.astype(np.float32), theirs.astype(np.float32)
+    if exact:
+        wrong = ours != theirs
+        return f"{ours[wrong][:4]}, not {theirs[wrong][:4]}" if wrong.any() else ""
+    with np.errstate(all="ignore"):
+        wrong = ~np.isclose(ours, theirs, rtol=rtol, atol=atol, equal_nan=True)
+        if not wrong.any():
+            return ""
+        by = np.abs(ours - theirs)[wrong].max()
+    return f"{ours[wrong][:4]}, not {theirs[wrong][:4]}: {by:.1e} apart, where {rtol:.0e} and {atol:.0e} are allowed"
 
 
 def bind(model: onnx.ModelProto, given: Feeds, name: str) -> tuple[Graph, tuple[str, ...]]:
