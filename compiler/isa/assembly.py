@@ -36,7 +36,7 @@ def _lines(b: Binary) -> Iterator[str]:
         f"memory constants={m.constants} state={m.state} activations={m.activations} scratch={m.scratch} "
         f"copies={m.copies}"
     )
-    yield f"timing latency={b.latency} interval={b.interval}{' derived=1' if b.derived else ''}"
+    yield f"timing latency={b.latency} interval={b.interval} derived={int(b.derived)}"
     yield f"exact {json.dumps(b.exact)} {json.dumps(b.reason)}"
     yield f"notes {json.dumps(b.notes)}"
     yield f"constants {len(b.constants)} {sha256(b.constants).hexdigest()}"

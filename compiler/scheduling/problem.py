@@ -233,16 +233,21 @@ def _live_ranges(tiles: list[Tile], buffers: list[Buffer]) -> tuple[list[list[in
     its next value, which may be read where it was written, is used no more."""
     borders = np.array([b.first_line for b in buffers], np.int64)
     states = {n for n, b in enumerate(buffers) if b.kind == "state"}
-    begins: list[list[int]] = []
-    ends: list[list[tuple[int, bool]]] = []
     written = _touched([[tile.writes.lines] for tile in tiles], borders)
     read = _touched([[i.span.lines for i in tile.inputs] for tile in tiles], borders)
     changed = {b for writes in written for b in writes}
-    for writes, reads in zip(written, read, strict=True):
-        made, kept = [b for b in writes if b not in states], [b for b in reads if b in states]
-        begins.append(made + kept)
-        ends.append([(b, True) for b in writes] + [(b, False) for b in reads if b in changed])
-    return begins, ends
+    pairs = list(zip(written, read, strict=True))
+    return [_begun(*pair, states) for pair in pairs], [_ended(*pair, changed) for pair in pairs]
+
+
+def _begun(writes: list[int], reads: list[int], states: set[int]) -> list[int]:
+    """Buffers whose lives a tile may begin."""
+    return [*(b for b in writes if b not in states), *(b for b in reads if b in states)]
+
+
+def _ended(writes: list[int], reads: list[int], changed: set[int]) -> list[tuple[int, bool]]:
+    """Buffers whose lives a tile may end, and whether with all of its latency; what nobody writes has none."""
+    return [*((b, True) for b in writes), *((b, False) for b in reads if b in changed)]
 
 
 def _touched(lines: list[list[Array]], borders: Array) -> list[list[int]]:

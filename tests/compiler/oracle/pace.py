@@ -11,6 +11,7 @@ from compiler.isa.machine import Machine
 from tests.compiler.oracle.events import Event, Reader, Times
 
 Taken = set[tuple[str, int]]  # a resource and a cycle in which it is in use
+_Access = tuple[bool, int, int, int]  # whether it writes, its issue, and the cycles between which it works on a line
 
 
 class Pace:
@@ -65,7 +66,6 @@ class Pace:
 
     def _lines(self) -> None:
         """Lines behind states: from the issue of what writes a byte until that has been written and was read last."""
-        m = self.b.memory
         values: dict[int, list[list[int]]] = {}
         for e in self.events:
             for role, touched in e.reads.items():
@@ -75,12 +75,16 @@ class Pace:
             if not e.scattered:
                 for byte in e.writes:
                     values.setdefault(byte, []).append([e.at, e.at + e.write_at[byte // self.line][1]])
+        self._take(values)
+
+    def _take(self, values: dict[int, list[list[int]]]) -> None:
+        """``values``: by byte the cycles of each value in it."""
+        m = self.b.memory
         low, high = m.constants + m.state, m.total - m.scratch
-        for byte, some in values.items():
-            if byte < low:
-                continue
+        for byte in (byte for byte in values if byte >= low):
             where = self.moving if byte < high else self.fixed
-            where |= {(f"line {byte // self.line}", cycle) for begin, end in some for cycle in range(begin, end)}
+            for begin, end in values[byte]:
+                where |= {(f"line {byte // self.line}", cycle) for cycle in range(begin, end)}
 
     def _read(self, values: dict[int, list[list[int]]], e: Event, touched: set[int], times: Times) -> None:
         for byte in touched & values.keys():
@@ -88,26 +92,31 @@ class Pace:
 
     def _states_meet(self, interval: int) -> bool:
         """Everything that meets in a line of a state, and changes it, is in the order of inferences."""
-        m = self.b.memory
-        lines = range(m.constants // self.line, (m.constants + m.state) // self.line)
-        found: dict[int, list[tuple[bool, int, int, int]]] = {}
-        for e in self.events:
-            for writes, times in [*((False, times) for times in e.read_at.values()), (True, e.write_at)]:
-                for line in times.keys() & set(lines):
-                    begin, end = times[line]
-                    found.setdefault(line, []).append((writes, e.at, e.at + begin, e.at + end))
-        if not self.b.derived:  # compilers before overlooked reads of the next value where it was written
-            found = {line: _until_changed(some) for line, some in found.items()}
         return all(
             interval + after[2] >= before[3] and interval + after[1] >= before[1]
-            for some in found.values()
+            for some in self._in_states().values()
             for before in some
             for after in some
             if before[0] or after[0]
         )
 
+    def _in_states(self) -> dict[int, list[_Access]]:
+        """By line of a state what touches it."""
+        m = self.b.memory
+        lines = set(range(m.constants // self.line, (m.constants + m.state) // self.line))
+        found: dict[int, list[_Access]] = {}
+        for e in self.events:
+            for writes, times in [*((False, times) for times in e.read_at.values()), (True, e.write_at)]:
+                for line in times.keys() & lines:
+                    begin, end = times[line]
+                    found.setdefault(line, []).append((writes, e.at, e.at + begin, e.at + end))
+        if self.b.derived:
+            return found
+        # Compilers before overlooked reads of the next value where it was written.
+        return {line: _until_changed(some) for line, some in found.items()}
 
-def _until_changed(some: list[tuple[bool, int, int, int]]) -> list[tuple[bool, int, int, int]]:
+
+def _until_changed(some: list[_Access]) -> list[_Access]:
     """What touches a line no later than it is changed for the last time."""
     last = max((at for writes, at, _, _ in some if writes), default=-1)
     return [one for one in some if one[1] <= last]
