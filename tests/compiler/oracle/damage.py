@@ -145,6 +145,12 @@ def shorter_interval(rng: Rng, b: Binary) -> Damage:
     return f"interval {-by}", replace(b, interval=max(0, b.interval - by))
 
 
+def other_interval(rng: Rng, b: Binary) -> Damage:
+    """Half of what is billed, twice as much, or a cycle more or less."""
+    stated = int(_pick(rng, (b.interval // 2, b.interval - 1, b.interval + 1, 2 * b.interval)))
+    return f"interval = {stated}", replace(b, interval=max(0, stated))
+
+
 def less_memory(rng: Rng, b: Binary) -> Damage:
     line = targets.load(b.target).line_bytes
     return "one line less", replace(b, memory=replace(b.memory, activations=b.memory.activations - line))
@@ -247,6 +253,7 @@ KINDS: tuple[Callable[[Rng, Binary], Damage], ...] = (
     other_stream,
     other_gather,
     shorter_interval,
+    other_interval,
     less_memory,
     any_field,
     any_field,
