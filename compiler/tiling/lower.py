@@ -12,7 +12,7 @@ from compiler.costs.cycles import input_cycles, link_cycles, plane_cycles, unit_
 from compiler.ir.access import Access
 from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Reshape, Scatter, Sort, State, View, reads_of
 from compiler.passes.views import groups
-from compiler.tiling import contraction, gemm, layout, loop_nests, sorting, toeplitz, transfer, vector
+from compiler.tiling import contraction, gemm, layout, lookup, loop_nests, relayout, sorting, toeplitz, transfer, vector
 from compiler.tiling import place as pl
 from compiler.tiling.budget import Tiles, TooLong, room
 from compiler.tiling.loop_collapsing import collapsed
@@ -107,7 +107,7 @@ def _made(node: Node, tiler: Tiler) -> None:
         else:
             vector.emit(node, tiler)
     elif isinstance(node, Gather):
-        transfer.gather(node, tiler)
+        lookup.gather(node, tiler)
     elif isinstance(node, Scatter):
         sorting.scatter(node, tiler)
     elif isinstance(node, Sort):
@@ -141,7 +141,7 @@ def _contract(node: Compute, tiler: Tiler) -> None:
         vector.emit(node, tiler)
         return
     if home is not None:
-        name = _relayout(node.operands[moving].value, home[0], home[1], tiler)
+        name = relayout.stored(node.operands[moving].value, home[0], home[1], tiler)
         f = gemm.gemm(loop_nests.plain(_renamed(node, moving, name)), tiler)
         ways = [(f, contraction.choose(f, tiler))]
     tiler.tiles.expect(sum(contraction.instructions(way, chosen) for way, chosen in ways))
@@ -203,7 +203,7 @@ def _relaid_home(node: Compute, f: gemm.Gemm, tiler: Tiler) -> tuple[tuple[int, 
     order = _inner_last(node, f, tiler)
     if order is None or tiler.is_constant(value):
         return None
-    return order, _relaid_place(value, order, tiler)
+    return order, relayout.drafted(value, order, tiler)
 
 
 def _copy_cycles(value: str, tiler: Tiler) -> int:
@@ -229,32 +229,6 @@ def _inner_last(node: Compute, f: gemm.Gemm, tiler: Tiler) -> tuple[int, ...] | 
         keys.append((outer is None, outer if outer is not None else inner, j))
     order = tuple(sorted(range(len(keys)), key=lambda j: keys[j]))
     return None if order == dense_order(tiler.place(operand.value)) else order
-
-
-def _relaid_place(value: str, order: tuple[int, ...], tiler: Tiler) -> pl.Place:
-    t = tiler.graph.types[value]
-    name = tiler.copies.get((value, order, tiler.branch))
-    if name is not None:
-        return tiler.place(name)
-    draft = (value, len(tiler.copies), tiler.branch)
-    if draft not in tiler.drafts:
-        tiler.drafts[draft] = tiler.space.buffer(tiler.fresh(f"{value}~{draft[1]}"), "arena", t.bytes).name
-    name = tiler.drafts[draft]
-    return pl.Place(name, t.dtype, t.shape, 0, pl.ordered_strides(t.shape, order, t.dtype.size))
-
-
-def _relayout(value: str, order: tuple[int, ...], home: pl.Place, tiler: Tiler) -> str:
-    """A copy of a value in another storage order, made once."""
-    found = tiler.copies.get((value, order, tiler.branch))
-    if found is not None:
-        return found
-    name = home.buffer
-    tiler.copies[value, order, tiler.branch] = name
-    tiler.layout.places[name] = home
-    tiler.layout.roots[name] = (name,)
-    rank = len(home.shape)
-    vector.copy(tiler.place(value), home, Access.identity(rank), None, (value, name), tiler)
-    return name
 
 
 def _reshape(node: Reshape, tiler: Tiler) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import isqrt, prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +21,8 @@ from compiler.tiling.tile import make
 from compiler.tiling.tiler import Groups, Tiler, aligned, pieces, program
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from compiler.ir.graph import Compute, Operand
 
 PIECES = 12  # pieces that a large map is cut into, so that layers overlap
@@ -30,8 +32,10 @@ SHORTEST = 16  # cycles of a piece
 IN_STRIPS = 20  # likewise of a strip, which is cut into fewer: another strip is there to work on
 IMAGE = 3  # dimensions of an image: rows, pixels, channels
 FEW = 12  # cycles of the vector unit that are no burden to it
+CLEARLY = 1.1  # times the cycles that make one cut of a copy worse than another
 CHAIN = REDUCER_CODES["chain"]
 FIELDS = ("a", "b", "c", "d")
+Blocks = list[tuple[pl.Range, pl.Range]]  # pieces: ranges of rows and of inner points
 
 
 def emit(node: Compute, tiler: Tiler) -> None:
@@ -46,7 +50,7 @@ def emit(node: Compute, tiler: Tiler) -> None:
         walk, turned = loop_nests.interchanged_for_readers(node, order, inner, PIECES)
     if walk.node is not node:
         stretches = _cut(walk, turned, tiler)
-        if _beats(stretches, tiler) <= _beats(best, tiler) * SLOWER:
+        if beats(stretches, tiler) <= beats(best, tiler) * SLOWER:
             best = stretches
     values = {field: o.value for field, o in zip(FIELDS, node.operands, strict=False)}
     for instruction in best:
@@ -63,7 +67,8 @@ def _cut(walk: loop_nests.LoopNest, order: list[int], tiler: Tiler) -> list[Inst
     return [whole._replace(start1=start, count1=count) for start, count in pieces(whole.count1, size)]
 
 
-def _beats(instructions: list[Instruction], tiler: Tiler) -> int:
+def beats(instructions: list[Instruction], tiler: Tiler) -> int:
+    """Cycles for which instructions keep their unit, one behind the other."""
     return sum(tiler.space.timings.of(i).beats for i in instructions)
 
 
@@ -246,24 +251,55 @@ def copy(
 ) -> None:
     """MOVE tiles that store ``source`` through ``access`` at ``target`` (whose dimensions are the loops); of the dimensions
     ``whole`` readers need all for each of their results."""
-    extents = target.shape
-    groups = _directions(source, target, access, whole)
     tiler.whole(source)
+    for instruction in moves(source, target, access, fill, tiler, whole):
+        tiler.tiles.append(make(tiler.space, instruction, {"a": names[0]}, names[1]))
+
+
+def moves(
+    source: pl.Place,
+    target: pl.Place,
+    access: Access,
+    fill: float | None,
+    tiler: Tiler,
+    whole: frozenset[int] = frozenset(),
+) -> list[Instruction]:
+    """The instructions of a copy: of whole inner loops, or of blocks that are read along lines and written along lines,
+    where these take clearly fewer cycles."""
+    extents, size = target.shape, target.dtype.size
+    groups = _directions(source, target, access, whole)
     a = tiler.space.stream(pl.stream(source, access, extents, groups, fill))
     out = tiler.space.stream(pl.stream(target, Access.identity(len(extents)), extents, groups))
-    for piece in blocks(groups, extents, target.dtype.size, tiler):
-        i = Instruction(
-            Op.MOVE,
-            0,
-            source=tiler.source,
-            a=a,
-            out=out,
-            start1=piece[0][0],
-            count1=piece[0][1],
-            start2=piece[1][0],
-            count2=piece[1][1],
-        )
-        tiler.tiles.append(make(tiler.space, i, {"a": names[0]}, names[1]))
+
+    def made(pieces: Blocks) -> list[Instruction]:
+        return [
+            Instruction(
+                Op.MOVE,
+                0,
+                source=tiler.source,
+                a=a,
+                out=out,
+                start1=rows[0],
+                count1=rows[1],
+                start2=inner[0],
+                count2=inner[1],
+            )
+            for rows, inner in pieces
+        ]
+
+    plain = made(blocks(groups, extents, size, tiler))
+    return quickest(plain, map(made, squared(groups, extents, size, tiler)), tiler)
+
+
+def quickest(plain: list[Instruction], others: Iterable[list[Instruction]], tiler: Tiler) -> list[Instruction]:
+    """Of several cuts of a copy the one of fewest cycles, with those that a reader of the first piece waits for counted twice;
+    the plain one unless another takes clearly less."""
+
+    def price(cut: list[Instruction]) -> int:
+        return beats(cut, tiler) + beats(cut[:1], tiler)
+
+    best = min(others, key=price, default=plain)
+    return best if price(best) * CLEARLY < price(plain) else plain
 
 
 def _directions(source: pl.Place, target: pl.Place, access: Access, whole: frozenset[int]) -> Groups:
@@ -280,7 +316,7 @@ def _directions(source: pl.Place, target: pl.Place, access: Access, whole: froze
     return ((), tuple(order[:cut]), tuple(order[cut:]))
 
 
-def blocks(groups: Groups, extents: tuple[int, ...], size: int, tiler: Tiler) -> list[tuple[pl.Range, pl.Range]]:
+def blocks(groups: Groups, extents: tuple[int, ...], size: int, tiler: Tiler) -> Blocks:
     """Pieces of the rows and of the inner loops: whole lines, at most a tile, about ``PIECES`` of them."""
     rows = prod(extents[i] for i in groups[1])
     inner = prod(extents[i] for i in groups[2])
@@ -295,3 +331,17 @@ def blocks(groups: Groups, extents: tuple[int, ...], size: int, tiler: Tiler) ->
     width = max(1, min(limit, wanted // line * line or wanted))
     count = max(1, wanted // width)
     return [(r, c) for r in pieces(rows, count) for c in pieces(inner, width)]
+
+
+def squared(groups: Groups, extents: tuple[int, ...], size: int, tiler: Tiler) -> Iterator[Blocks]:
+    """Ways to cut rows and inner loops into blocks that have as many rows as lie side by side in one operand, and as many inner
+    points as do in the other: of about as many elements as ``blocks`` takes, and of as many as an instruction can."""
+    rows = prod(extents[i] for i in groups[1])
+    inner = prod(extents[i] for i in groups[2])
+    line, most = max(1, tiler.target.line_bytes // size), tiler.target.move.tile
+    run = next((extents[i] for i in reversed(groups[1]) if extents[i] > 1), 1)
+    some = min(most, max(line * 16, -(-rows * inner // PIECES)))
+    for wanted, count in dict.fromkeys((n, min(run, r)) for n in (some, most) for r in (run, line, isqrt(n)) if r <= n):
+        width = min(inner, wanted // count)
+        width = width // line * line or width
+        yield [(r, c) for c in pieces(inner, width) for r in pieces(rows, count)]
