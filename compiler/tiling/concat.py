@@ -7,16 +7,27 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from compiler.ir.graph import Compute, Gather, Join, Merge, Scatter, Sort, reads_of
+from compiler.ir.graph import Compute, Gather, Join, Merge, Reshape, Scatter, Sort, View, reads_of
+from compiler.tiling.place import Place
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from compiler.ir.graph import Graph, Node
 
-Homes = dict[str, tuple[str, int]]  # piece -> the value whose buffer holds it, and its position along the axis
+
+class Home(NamedTuple):
+    """Where a piece lies: the value whose buffer holds it, its position along the axis, and the views and reshapes that make a
+    part of that value out of the piece."""
+
+    value: str
+    at: int
+    path: tuple[Reshape | View, ...] = ()
+
+
+Homes = dict[str, Home]  # by piece
 
 
 def homes(graph: Graph, copies: Collection[str], roots: Mapping[str, tuple[str, ...]]) -> Homes:
@@ -29,17 +40,53 @@ def homes(graph: Graph, copies: Collection[str], roots: Mapping[str, tuple[str, 
         if not isinstance(node, Join):
             continue
         starts = accumulate((graph.types[piece].shape[node.axis] for piece in node.parts), initial=0)
-        for piece, at in zip(node.parts, starts, strict=False):
-            if piece in made and piece not in found and _may_lie_in(piece, node, maker[piece], roots, found):
-                found[piece] = (node.output, at)
+        pieces = [_renamed(part, made, maker) for part in node.parts]
+        names = Counter(piece for piece, _ in pieces)
+        for (piece, path), at in zip(pieces, starts, strict=False):
+            read = {root for value in reads_of(maker[piece]) for root in roots[value]} if piece in made else set()
+            shared = any(root in names or (root in found and found[root].value == node.output) for root in read & made)
+            if (
+                piece in made and piece not in found and names[piece] == 1 and not shared
+            ):  # no lines of its own operands
+                found[piece] = Home(node.output, at, path)
     return found
 
 
-def _may_lie_in(piece: str, node: Join, maker: Node, roots: Mapping[str, tuple[str, ...]], found: Homes) -> bool:
-    """Whether a piece can be written in the concat's buffer: it may not share lines with its operands."""
-    read = {root for value in reads_of(maker) for root in roots[value]}
-    shared = any(root in node.parts or found.get(root, ("",))[0] == node.output for root in read)
-    return node.parts.count(piece) == 1 and not shared
+def _renamed(part: str, made: Collection[str], maker: Mapping[str, Node]) -> tuple[str, tuple[Reshape | View, ...]]:
+    """The written value that a part of a concat is, in another shape or order, and what says so; the part where it is none."""
+    value, path = part, list[Reshape | View]()
+    while value not in made:
+        node = maker.get(value)
+        if isinstance(node, Reshape):
+            value = node.input
+        elif isinstance(node, View) and is_permutation(node):
+            value = node.operand.value
+        else:
+            return part, ()
+        path.insert(0, node)
+    return value, tuple(path)
+
+
+def is_permutation(node: View) -> bool:
+    """Whether a view shows every element once, dimensions in another order."""
+    rank = len(node.operand.access.offset)
+    walked = [node.operand.access.plain(j) for j in range(rank)]
+    return sorted(-1 if i is None else i for i in walked) == list(range(rank)) and not any(node.operand.access.offset)
+
+
+def unnamed(place: Place, path: tuple[Reshape | View, ...], graph: Graph) -> Place | None:
+    """Where a value lies whose views and reshapes ``path`` end at ``place``; None where no strides say that."""
+    found: Place | None = place
+    for node in reversed(path):
+        if found is None:
+            return None
+        if isinstance(node, Reshape):
+            found = found.reshaped(graph.types[node.input].shape)
+        else:
+            shape, rows = graph.types[node.operand.value].shape, node.operand.access.matrix
+            strides = tuple(found.strides[row.index(1)] for row in rows)
+            found = Place(found.buffer, found.dtype, shape, found.offset, strides)
+    return found
 
 
 def _is_written(node: Node, copies: Collection[str]) -> bool:
@@ -51,7 +98,7 @@ def _merge_homes(graph: Graph, made: set[str], maker: dict[str, Node]) -> Homes:
     """Parts of merges that nobody else reads and that are computed exactly when they count: part -> (merge, 0)."""
     uses = Counter(v for node in graph.nodes for v in reads_of(node))
     return {
-        value: (node.output, 0)
+        value: Home(node.output, 0)
         for node in graph.nodes
         if isinstance(node, Merge)
         for guard, value in node.parts

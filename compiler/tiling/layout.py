@@ -14,7 +14,7 @@ from compiler.ir.graph import Compute, Graph, Join, Merge, Node, Reshape, Scatte
 from compiler.ir.types import DType
 from compiler.isa.machine import Machine
 from compiler.passes.rewriter import fresh
-from compiler.tiling import concat, uses
+from compiler.tiling import concat, join_order, uses
 from compiler.tiling.halo import along_lines, halo
 from compiler.tiling.input_overlap import InputOverlap
 from compiler.tiling.place import Place, ordered_strides, row_major
@@ -62,9 +62,9 @@ def assign(graph: Graph, machine: Machine, *, following: bool = True) -> Layout:
 
 
 class _Pass:
-    def __init__(self, graph: Graph, machine: Machine, known: Layout, homes: dict[str, tuple[str, int]]):
+    def __init__(self, graph: Graph, machine: Machine, known: Layout, homes: concat.Homes):
         self.graph, self.machine, self.homes = graph, machine, homes
-        self.known, self.pitches, self.halos = known.orders, known.pitches, known.halos
+        self.before, self.known, self.pitches, self.halos = known, known.orders, known.pitches, known.halos
         self.stored = {n.output: n.input for n in graph.nodes if isinstance(n, Reshape)}
         self.reshaped = set(self.stored.values())
         self.joins = {n.output: n for n in graph.nodes if isinstance(n, Join)}
@@ -129,6 +129,8 @@ class _Pass:
                 self.graph.types[p].shape[node.axis] == 1 for p in node.parts
             ):  # where the axis lies is free in a part
                 order = _beside(order, node.axis)
+            elif join_order.axis_first(node, order, self.selector, self.machine):
+                order = (node.axis, *(i for i in order if i != node.axis))
             self._own(name, order)
         self.out.halos.setdefault(name, max(self.out.halos.get(part, 0) for part in node.parts))
         pieces = [r for p in node.parts if self.out.joined.get(p) == name for r in self.out.roots[p]]
@@ -184,23 +186,33 @@ class _Pass:
 
     def _piece(self, name: str) -> bool:
         """Place a part of a join in the joined buffer; False where a reshape that has to be stored cannot be written there."""
-        home, at = self.homes[name]
+        home, at, path = self.homes[name]
+        part = path[-1].output if path else name
+        if path and not self._is_ordered(part, home):
+            return False
         if home not in self.out.places:
             pitch = self._joined_pitch(home)
             self._own(home, self.known[home], pitch, self._joined_halo(home) if pitch else 0)
         whole = self.out.places[home]
-        t = self.graph.types[name]
+        t = self.graph.types[part]
         offset = whole.offset + (at * whole.strides[self.joins[home].axis] if home in self.joins else 0)
-        place = Place(whole.buffer, t.dtype, t.shape, offset, whole.strides)
-        if name in self.stored and place.reshaped(self.graph.types[self.stored[name]].shape) is None:
+        place = concat.unnamed(Place(whole.buffer, t.dtype, t.shape, offset, whole.strides), path, self.graph)
+        copied = name in self.stored and not path
+        if place is None or (copied and place.reshaped(self.graph.types[self.stored[name]].shape) is None):
             return False
         self.out.places[name] = place
-        self.out.orders[name] = self.known[home]
+        self.out.orders[name] = dense_order(place) if path else self.known[home]
         self.out.roots[name] = self._roots(name)
-        self.out.joined[name] = home
+        self.out.joined[name] = self.out.joined[part] = home
         if home in self.out.halos:  # all parts of a row begin where it does
             self.out.halos[name] = self.out.halos[home]
         return True
+
+    def _is_ordered(self, part: str, home: str) -> bool:
+        """Whether a part lies by itself in the order of the joined value."""
+        place = self.before.places[part]
+        wide = [j for j, n in enumerate(place.shape) if n > 1]
+        return [j for j in dense_order(place) if j in wide] == [j for j in self.known[home] if j in wide]
 
     def _joined_pitch(self, home: str) -> Pitch:
         """The padding that the parts of a join would have by themselves, where they lie one behind the other outside it."""

@@ -194,13 +194,15 @@ class Readers:
         """The operand of a map that the path behind ``root`` leads to."""
         return next(o.value for o in node.operands if self.root(o.value) == (root, path))
 
-    def cost(self, root: str, home: Place, contraction: Callable[[Compute, dict[str, Place]], int | None]) -> int:
+    def cost(self, value: str, home: Place, contraction: Callable[[Compute, dict[str, Place]], int | None]) -> int:
         """Cycles of all readers of a value at ``home``; ``contraction``: those of one that may go to the planes."""
-        known: dict[str, Place | None] = {root: home}
+        known: dict[str, Place | None] = {value: home}
         copied: set[str] = set()
         total = 0
-        for reader in self.found.get(root, [])[:FAR]:
-            place = self._along(reader.path, known, copied)
+        root, before = self.root(value)
+        readers = [r for r in self.found.get(root, []) if r.path[: len(before)] == before]
+        for reader in readers[:FAR]:
+            place = self._along(reader.path[len(before) :], known, copied)
             if place is None:
                 continue
             on_planes = contraction(reader.node, {reader.value: place})
@@ -209,7 +211,9 @@ class Readers:
             else:
                 total += self._vector(reader.node, {**self.places, reader.value: place})
         for _name, path in self.sent.get(root, []):
-            place = self._along(path, known, copied)
+            if path[: len(before)] != before:
+                continue
+            place = self._along(path[len(before) :], known, copied)
             if place is None:  # behind a copy it lies as it is sent
                 place = self._dense(path[-1], tuple(range(len(self.graph.types[path[-1].output].shape))))
             total += self._link(place)
@@ -229,14 +233,14 @@ class Readers:
 
     def _along(self, path: tuple[Node, ...], known: dict[str, Place | None], copied: set[str]) -> Place | None:
         """Where what the path makes lies; ``copied`` collects reshapes that need a copy."""
-        root, place = next(iter(known.items()))
+        place = next(iter(known.values()))
         for node in path:
             if node.output not in known:
-                known[node.output] = self._step(node, place, copied, root) if place is not None else None
+                known[node.output] = self._step(node, place, copied) if place is not None else None
             place = known[node.output]
         return place
 
-    def _step(self, node: Node, place: Place, copied: set[str], root: str) -> Place | None:
+    def _step(self, node: Node, place: Place, copied: set[str]) -> Place | None:
         t = self.graph.types[node.output]
         if isinstance(node, View):
             inside = node.operand.access.stays_inside(place.shape, t.shape)

@@ -116,9 +116,9 @@ class DataflowSelector:
         cost = self._cost(node, side.stationary, {node.output: place}, ahead=early)
         if not early and not self._fixed(node, side):  # its weights cannot be loaded ahead
             cost += cost // 8 + self.machine.weights.latency
-        return cost + self.readers.cost(node.output, place, self._contraction)
+        return cost + self.readers.cost(node.output, place, self.contraction)
 
-    def _contraction(self, reader: Compute, override: dict[str, Place]) -> int | None:
+    def contraction(self, reader: Compute, override: dict[str, Place]) -> int | None:
         """Cycles of a reader on the planes; None when it cannot go there."""
         if not fits_planes(reader, self.graph, self.machine):
             return None
