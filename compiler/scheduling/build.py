@@ -158,7 +158,7 @@ def tiled(
     if unused is not None and unused.source is graph and unused.whole:
         return replace(unused, extent=extent, in_turns=in_turns)
     legal = legalise(graph, target)
-    tiler, names, nodes = lower(legal, target, following=not often, slotted=slotted)
+    tiler, names, nodes = lower(legal, target, following=not often, slotted=slotted, sparing=in_turns)
     _require_units(tiler.tiles, target, names)
     return Tiled(given, legal, tiler, names, nodes, extent, in_turns, whole=graph is given)
 

@@ -13,18 +13,19 @@ from compiler.ir.graph import Compute, Gather, Join, Merge, Reshape, Scatter, So
 from compiler.tiling.place import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from compiler.ir.graph import Graph, Node
 
 
 class Home(NamedTuple):
     """Where a piece lies: the value whose buffer holds it, its position along the axis, and the views and reshapes that make a
-    part of that value out of the piece."""
+    part of that value out of the piece. ``beside``: what it is made of lies there too, so they may share no line."""
 
     value: str
     at: int
     path: tuple[Reshape | View, ...] = ()
+    beside: bool = False
 
 
 Homes = dict[str, Home]  # by piece
@@ -36,20 +37,30 @@ def homes(graph: Graph, copies: Collection[str], roots: Mapping[str, tuple[str, 
     maker = {n.output: n for n in graph.nodes}
     made = {name for name, node in maker.items() if _is_written(node, copies)} - {s.input for s in graph.states}
     found = _merge_homes(graph, made, maker)
+    made |= {name for name, node in maker.items() if isinstance(node, Join)}
+    sources: dict[str, set[str]] = {}  # what the writers of a piece read
     for node in graph.nodes:
+        read = {root for value in reads_of(node) for root in roots[value] if root in made}
         if not isinstance(node, Join):
+            sources[node.output] = read
             continue
+        sources[node.output] = {source for root in read for source in sources.get(root, ())}
         starts = accumulate((graph.types[piece].shape[node.axis] for piece in node.parts), initial=0)
         pieces = [_renamed(part, made, maker) for part in node.parts]
         names = Counter(piece for piece, _ in pieces)
         for (piece, path), at in zip(pieces, starts, strict=False):
-            read = {root for value in reads_of(maker[piece]) for root in roots[value]} if piece in made else set()
-            shared = any(root in names or (root in found and found[root].value == node.output) for root in read & made)
-            if (
-                piece in made and piece not in found and names[piece] == 1 and not shared
-            ):  # no lines of its own operands
-                found[piece] = Home(node.output, at, path)
+            if piece in made and piece not in found and names[piece] == 1:
+                beside = any(name in names or name == node.output for r in sources[piece] for name in _around(r, found))
+                found[piece] = Home(node.output, at, path, beside)
     return found
+
+
+def _around(root: str, found: Homes) -> Iterator[str]:
+    """A written value, and those in whose buffers it may lie."""
+    value: str | None = root
+    while value is not None:
+        yield value
+        value = found[value].value if value in found else None
 
 
 def _renamed(part: str, made: Collection[str], maker: Mapping[str, Node]) -> tuple[str, tuple[Reshape | View, ...]]:

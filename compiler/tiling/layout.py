@@ -43,6 +43,7 @@ class Layout:
     halos: dict[str, int] = field(default_factory=dict)  # pixels by which blocks end early
     bases: dict[str, str] = field(default_factory=dict)  # of scatters: the copy of the data that one writes over
     joined: dict[str, str] = field(default_factory=dict)  # piece -> join whose buffer holds it
+    turned: set[str] = field(default_factory=set)  # joins whose axis is outermost for the sake of narrow parts
     copies: set[str] = field(default_factory=set)  # nodes (by output) that need a copy
     dataflows: dict[str, Dataflow] = field(default_factory=dict)  # of contractions, by output
     needed_whole: dict[str, frozenset[int]] = field(default_factory=dict)  # dimensions that readers reduce, by value
@@ -131,6 +132,7 @@ class _Pass:
                 order = _beside(order, node.axis)
             elif join_order.axis_first(node, order, self.selector, self.machine):
                 order = (node.axis, *(i for i in order if i != node.axis))
+                self.out.turned.add(name)
             self._own(name, order)
         self.out.halos.setdefault(name, max(self.out.halos.get(part, 0) for part in node.parts))
         pieces = [r for p in node.parts if self.out.joined.get(p) == name for r in self.out.roots[p]]
@@ -186,9 +188,10 @@ class _Pass:
 
     def _piece(self, name: str) -> bool:
         """Place a part of a join in the joined buffer; False where a reshape that has to be stored cannot be written there."""
-        home, at, path = self.homes[name]
+        home, at, path, beside = self.homes[name]
         part = path[-1].output if path else name
-        if path and not self._is_ordered(part, home):
+        nested = path or name in self.joins
+        if (beside and home not in self.before.turned) or (nested and not self._is_ordered(part, home)):
             return False
         if home not in self.out.places:
             pitch = self._joined_pitch(home)
@@ -198,10 +201,16 @@ class _Pass:
         offset = whole.offset + (at * whole.strides[self.joins[home].axis] if home in self.joins else 0)
         place = concat.unnamed(Place(whole.buffer, t.dtype, t.shape, offset, whole.strides), path, self.graph)
         copied = name in self.stored and not path
+        if (
+            beside
+            and (offset or whole.strides[self.joins[home].axis] * t.shape[self.joins[home].axis])
+            % self.machine.line_bytes
+        ):
+            return False
         if place is None or (copied and place.reshaped(self.graph.types[self.stored[name]].shape) is None):
             return False
         self.out.places[name] = place
-        self.out.orders[name] = dense_order(place) if path else self.known[home]
+        self.out.orders[name] = dense_order(place) if path else self.out.orders[home]
         self.out.roots[name] = self._roots(name)
         self.out.joined[name] = self.out.joined[part] = home
         if home in self.out.halos:  # all parts of a row begin where it does
@@ -209,7 +218,9 @@ class _Pass:
         return True
 
     def _is_ordered(self, part: str, home: str) -> bool:
-        """Whether a part lies by itself in the order of the joined value."""
+        """Whether a part lies by itself in the order of the joined value, or its writers take any."""
+        if home in self.before.turned:
+            return True
         place = self.before.places[part]
         wide = [j for j, n in enumerate(place.shape) if n > 1]
         return [j for j in dense_order(place) if j in wide] == [j for j in self.known[home] if j in wide]

@@ -24,7 +24,7 @@ def gather(node: Gather, tiler: Tiler) -> None:
     value = node.data.value
     made = _instructions(node, tiler.place(value), tiler)
     order = _unmoved_last(node, tiler.place(value))
-    if order is not None:
+    if order is not None and tiler.may_copy(value):
         made, value = _turned(node, order, made, tiler)
     values = {"a": value}
     values |= {f"index{n}": index.value for n, index in enumerate(filter(None, node.indices))}

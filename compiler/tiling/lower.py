@@ -29,18 +29,18 @@ PER_CYCLE = 4  # instructions that weigh as much as a cycle where forms of a con
 
 
 def lower(
-    graph: Graph, target: Target, *, following: bool = True, slotted: bool = False
+    graph: Graph, target: Target, *, following: bool = True, slotted: bool = False, sparing: bool = False
 ) -> tuple[Tiler, list[str], list[Node | None]]:
     """Tiles of a legal graph, and the table of source operations: names and the nodes behind them (None: a transfer).
     ``following``: planes may lose cycles in order to follow an image that comes in. ``slotted``: only how long they are
-    busy counts."""
+    busy counts. ``sparing``: memory is short, so no copy is made for the sake of cycles alone."""
     places = layout.assign(graph, target, following=following)
     space = Space(target)
     for name, size in places.buffers.items():
         space.buffer(name, "state" if name in places.states else "arena", size)
     spare, coming = _spare(graph, places, target), input_cycles(graph, target)
     tiles = Tiles(room(graph))
-    tiler = Tiler(graph, target, places, space, tiles, slotted=slotted, spare=spare, coming=coming)
+    tiler = Tiler(graph, target, places, space, tiles, sparing=sparing, slotted=slotted, spare=spare, coming=coming)
     names: list[str] = []
     nodes: list[Node | None] = []
 

@@ -99,11 +99,6 @@ class Reader:
     path: tuple[Node, ...]
 
 
-def _is_head(node: Compute, graph: Graph) -> bool:
-    """Whether both factors of a contraction are made as the program runs, as those of attention's heads are."""
-    return node.is_contraction and not any(o.value in graph.constants for o in node.operands[:2])
-
-
 class Readers:
     """By value, who reads it or what follows from it. ``sent``: likewise the outputs of the graph."""
 
@@ -113,7 +108,6 @@ class Readers:
         self.found: dict[str, list[Reader]] = {}
         self.origin: dict[str, tuple[str, tuple[Node, ...]]] = {}
         self.joined: dict[str, str] = {}  # root of a part of a join -> root of its leading part
-        self.heads = {n.output for n in graph.nodes if isinstance(n, Compute) and _is_head(n, graph)}
         self.chosen: dict[str, Order] = {}  # of contractions, by output
         self.reshaped = {n.input for n in graph.nodes if isinstance(n, Reshape)}
         for node in graph.nodes:

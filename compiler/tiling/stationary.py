@@ -71,6 +71,7 @@ class DataflowSelector:
         first = self.readers.joined.get(node.output, "")  # of a join's leading part, where the others go too
         dataflows = [s for s in dataflows if s.order == self.chosen.get(first)] or dataflows
         if len(dataflows) == 1:
+            self.chosen[node.output] = dataflows[0].order
             return dataflows[0]
         around = self._around(node)
         priced = sorted((self._known_price(node, side, around), at) for at, side in enumerate(dataflows))

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from compiler.tiling.layout import Layout
     from compiler.tiling.space import Space
 
+COPIED = 8  # values that may be copied are at most this part of memory
+
 Groups = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
@@ -41,6 +43,7 @@ class Tiler:
     packed: dict[object, str] = field(default_factory=dict)
     drafts: dict[tuple[str, int, str], str] = field(default_factory=dict)  # buffers of copies that may yet be made
     cuts: dict[object, Cut] = field(default_factory=dict)  # of contractions, by their form
+    sparing: bool = False  # memory is short: no copy is made for the sake of cycles alone
     slotted: bool = False  # chains go round the planes so that one's products hide another's loads
     spare: int = 0  # cycles of work that a vector unit can take on without being what the interval waits for
     coming: int = 0  # cycles for which the inputs come in
@@ -54,6 +57,11 @@ class Tiler:
     def branch(self) -> str:
         """What sets names made in a branch apart from those outside, where nothing made in the branch is there."""
         return "" if self.guard is None else f"{'?' if self.guard.holds else '!'}{self.guard.value}"
+
+    def may_copy(self, value: str) -> bool:
+        """Whether there is room for a value a second time, where a copy of it would save cycles."""
+        size = self.graph.types[value].bytes
+        return not self.sparing and size * COPIED <= self.target.memory_bytes and self.target.move.instances > 0
 
     def place(self, value: str) -> pl.Place:
         return self.layout.places[value]

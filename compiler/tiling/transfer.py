@@ -67,7 +67,7 @@ def _in_order(value: str, cycles: int, tiler: Tiler) -> str:
     the link would not take less for the copy, or the mover would be what the interval waits for."""
     t, target = tiler.graph.types[value], tiler.target
     least = -(-t.bytes // max(1, target.link_out.bytes_per_cycle))
-    if cycles - least <= target.move.latency or not target.move.instances:
+    if cycles - least <= target.move.latency or not tiler.may_copy(value):
         return ""
     name = tiler.fresh(f"{value}~sent")
     home = pl.Place(name, t.dtype, t.shape, 0, pl.row_major(t.shape, t.dtype.size))

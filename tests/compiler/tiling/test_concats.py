@@ -65,6 +65,48 @@ def test_narrow_parts_are_written_in_whole_lines(rows, dims, count):
     assert found["move", "concat"] < row_by_row
 
 
+@pytest.mark.parametrize(("channels", "side", "size"), [(19, 28, 4), (32, 20, 6), (8, 40, 2)])
+def test_phases_of_a_transposed_convolution_are_written_where_they_belong(channels, side, size):
+    """A concat along rows of concats along pixels, under other shapes between."""
+    up = helper.make_node("ConvTranspose", ["x", "w"], ["up"], name="up", strides=[2, 2], pads=[size // 2 - 1] * 4)
+    nodes = [up, helper.make_node("Relu", ["up"], ["r"]), helper.make_node("Conv", ["r", "v"], ["y"], name="after")]
+    length = 2 * (side - 1) + size - 2 * (size // 2 - 1)
+    weights = {"w": (16, channels, size, size), "v": (64, channels, 1, 1)}
+    graph = graph_of(nodes, {"x": [1, 16, side, side]}, [1, 64, length, length], weights)
+    plan, _ = check_program(graph, "lpu", [feeds_of(graph)])
+    assert beats_of(plan)["move", "up"] <= graph.types["y"].elements // 64 * channels // LPU.line_bytes
+
+
+def nested(axes, shape, inner, outer):
+    """A concat of concats of maps, some of which read another part."""
+    nodes = [
+        helper.make_node("Sigmoid", ["x"], ["s"]),
+        helper.make_node("Tanh", ["s"], ["t"]),
+        helper.make_node("Concat", ["s", "t"] if inner else ["t", "x"], ["first"], axis=axes[0]),
+        helper.make_node("Abs", ["first"], ["a"]),
+        helper.make_node("Concat", ["first", "a"] if outer else ["a", "first"], ["second"], axis=axes[1]),
+        helper.make_node("Neg", ["second"], ["n"]),
+        helper.make_node("Concat", ["n", "second"], ["y"], axis=axes[2]),
+    ]
+    whole = list(shape)
+    for axis in axes:
+        whole[axis] *= 2
+    return graph_of(nodes, {"x": shape}, whole, {})
+
+
+@settings(max_examples=some(20), deadline=None)
+@given(
+    st.tuples(*[st.integers(0, 2)] * 3),
+    st.lists(st.integers(1, 14), min_size=3, max_size=3),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from(["lpu", "edge"]),
+)
+def test_concats_of_concats_are_the_same(axes, shape, inner, outer, target):
+    graph = nested(axes, shape, inner, outer)
+    check_program(graph, target, [feeds_of(graph)])
+
+
 @settings(max_examples=some(20), deadline=None)
 @given(
     st.lists(st.tuples(st.permutations(range(3)), st.integers(1, 30), st.booleans()), min_size=1, max_size=4),
