@@ -38,21 +38,41 @@ def homes(graph: Graph, copies: Collection[str], roots: Mapping[str, tuple[str, 
     made = {name for name, node in maker.items() if _is_written(node, copies)} - {s.input for s in graph.states}
     found = _merge_homes(graph, made, maker)
     made |= {name for name, node in maker.items() if isinstance(node, Join)}
-    sources: dict[str, set[str]] = {}  # what the writers of a piece read
+    sources = _sources(graph, made, roots)
+    for node in graph.nodes:
+        if isinstance(node, Join):
+            _place_parts(node, graph, made, maker, sources, found)
+    return found
+
+
+def _sources(graph: Graph, made: Collection[str], roots: Mapping[str, tuple[str, ...]]) -> dict[str, set[str]]:
+    """By value, the written values that its writers read: of a concat, those of its parts."""
+    found: dict[str, set[str]] = {}
     for node in graph.nodes:
         read = {root for value in reads_of(node) for root in roots[value] if root in made}
-        if not isinstance(node, Join):
-            sources[node.output] = read
-            continue
-        sources[node.output] = {source for root in read for source in sources.get(root, ())}
-        starts = accumulate((graph.types[piece].shape[node.axis] for piece in node.parts), initial=0)
-        pieces = [_renamed(part, made, maker) for part in node.parts]
-        names = Counter(piece for piece, _ in pieces)
-        for (piece, path), at in zip(pieces, starts, strict=False):
-            if piece in made and piece not in found and names[piece] == 1:
-                beside = any(name in names or name == node.output for r in sources[piece] for name in _around(r, found))
-                found[piece] = Home(node.output, at, path, beside)
+        if isinstance(node, Join):
+            read = {source for root in read for source in found.get(root, ())}
+        found[node.output] = read
     return found
+
+
+def _place_parts(
+    node: Join,
+    graph: Graph,
+    made: Collection[str],
+    maker: Mapping[str, Node],
+    sources: Mapping[str, set[str]],
+    found: Homes,
+) -> None:
+    """Homes in a concat for those of its parts that have none yet and are no part of it twice."""
+    starts = accumulate((graph.types[piece].shape[node.axis] for piece in node.parts), initial=0)
+    pieces = [_renamed(part, made, maker) for part in node.parts]
+    names = Counter(piece for piece, _ in pieces)
+    inside = {node.output, *names}
+    for (piece, path), at in zip(pieces, starts, strict=False):
+        if piece in made and piece not in found and names[piece] == 1:
+            beside = any(not inside.isdisjoint(_around(source, found)) for source in sources[piece])
+            found[piece] = Home(node.output, at, path, beside)
 
 
 def _around(root: str, found: Homes) -> Iterator[str]:

@@ -124,20 +124,22 @@ class _Pass:
     def _join(self, node: Join) -> None:
         name = node.output
         if name not in self.out.places:
-            part = self.selector.readers.leading(node)
-            order = self.out.orders.get(part) or dense_order(self.out.places[part])
-            if all(
-                self.graph.types[p].shape[node.axis] == 1 for p in node.parts
-            ):  # where the axis lies is free in a part
-                order = _beside(order, node.axis)
-            elif join_order.axis_first(node, order, self.selector, self.machine):
-                order = (node.axis, *(i for i in order if i != node.axis))
-                self.out.turned.add(name)
-            self._own(name, order)
+            self._own(name, self._joined_order(node))
         self.out.halos.setdefault(name, max(self.out.halos.get(part, 0) for part in node.parts))
         pieces = [r for p in node.parts if self.out.joined.get(p) == name for r in self.out.roots[p]]
         whole = all(self.out.joined.get(p) == name for p in node.parts)
         self.out.roots[name] = tuple(dict.fromkeys(pieces)) if whole else tuple(dict.fromkeys([*pieces, name]))
+
+    def _joined_order(self, node: Join) -> Order:
+        """The storage order of a join: that of its leading part, but for an axis that is free or goes outside."""
+        part = self.selector.readers.leading(node)
+        order = self.out.orders.get(part) or dense_order(self.out.places[part])
+        if all(self.graph.types[p].shape[node.axis] == 1 for p in node.parts):  # where the axis lies is free in a part
+            return _beside(order, node.axis)
+        if join_order.axis_first(node, order, self.selector, self.machine):
+            self.out.turned.add(node.output)
+            return (node.axis, *(i for i in order if i != node.axis))
+        return order
 
     def _merge(self, node: Merge) -> None:
         """A buffer that every part is written to, or copied to, under its guard."""
@@ -187,27 +189,16 @@ class _Pass:
         return self.machine.lines(reach) * self.machine.line_bytes
 
     def _piece(self, name: str) -> bool:
-        """Place a part of a join in the joined buffer; False where a reshape that has to be stored cannot be written there."""
-        home, at, path, beside = self.homes[name]
+        """Place a part of a join in the joined buffer; False where it cannot be written there."""
+        home, _, path, _ = self.homes[name]
         part = path[-1].output if path else name
-        nested = path or name in self.joins
-        if (beside and home not in self.before.turned) or (nested and not self._is_ordered(part, home)):
+        if not self._may_lie_in(name, part):
             return False
         if home not in self.out.places:
             pitch = self._joined_pitch(home)
             self._own(home, self.known[home], pitch, self._joined_halo(home) if pitch else 0)
-        whole = self.out.places[home]
-        t = self.graph.types[part]
-        offset = whole.offset + (at * whole.strides[self.joins[home].axis] if home in self.joins else 0)
-        place = concat.unnamed(Place(whole.buffer, t.dtype, t.shape, offset, whole.strides), path, self.graph)
-        copied = name in self.stored and not path
-        if (
-            beside
-            and (offset or whole.strides[self.joins[home].axis] * t.shape[self.joins[home].axis])
-            % self.machine.line_bytes
-        ):
-            return False
-        if place is None or (copied and place.reshaped(self.graph.types[self.stored[name]].shape) is None):
+        place = self._within(name, part)
+        if place is None:
             return False
         self.out.places[name] = place
         self.out.orders[name] = dense_order(place) if path else self.out.orders[home]
@@ -217,10 +208,32 @@ class _Pass:
             self.out.halos[name] = self.out.halos[home]
         return True
 
-    def _is_ordered(self, part: str, home: str) -> bool:
-        """Whether a part lies by itself in the order of the joined value, or its writers take any."""
+    def _may_lie_in(self, name: str, part: str) -> bool:
+        """Whether the order of a joined value suits a part of it."""
+        home, _, path, beside = self.homes[name]
         if home in self.before.turned:
             return True
+        return not beside and (not (path or name in self.joins) or self._is_ordered(part, home))
+
+    def _within(self, name: str, part: str) -> Place | None:
+        """Where in the joined buffer a part is written; None where no strides say that, or it would share lines with what
+        it is made of."""
+        home, at, path, beside = self.homes[name]
+        whole, t = self.out.places[home], self.graph.types[part]
+        axis = self.joins[home].axis if home in self.joins else None
+        offset = whole.offset + (at * whole.strides[axis] if axis is not None else 0)
+        if beside and axis is not None:
+            line = self.machine.line_bytes
+            if offset % line or whole.strides[axis] * t.shape[axis] % line:
+                return None
+        place = concat.unnamed(Place(whole.buffer, t.dtype, t.shape, offset, whole.strides), path, self.graph)
+        if place is None or path or name not in self.stored:
+            return place
+        shape = self.graph.types[self.stored[name]].shape  # a reshape that has to be stored
+        return None if place.reshaped(shape) is None else place
+
+    def _is_ordered(self, part: str, home: str) -> bool:
+        """Whether a part lies by itself in the order of the joined value."""
         place = self.before.places[part]
         wide = [j for j, n in enumerate(place.shape) if n > 1]
         return [j for j in dense_order(place) if j in wide] == [j for j in self.known[home] if j in wide]
