@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from compiler.isa.instruction import Flag, Instruction, Op
 from compiler.tiling import place as pl
 from compiler.tiling.chains import Step
+from compiler.tiling.cut import Cut
 from compiler.tiling.gemm import Gemm, column_tiles, extras, held, load_beats, weights
 from compiler.tiling.tile import Tile, make, resident
 from compiler.tiling.tiler import Tiler, pieces
@@ -23,19 +22,6 @@ FEW = 4  # rows of a product below which it is hardly worth a load
 _FIRST, _LAST, _LOADW, _MATMUL = int(Flag.FIRST), int(Flag.LAST), int(Op.LOADW), int(Op.MATMUL)  # plain: tiles are many
 FOLLOWING = 2  # part of their cycles that planes may lose to weights of bands that follow an image which comes in
 CHAIN_ROWS = 128  # rows that one pass over all K tiles finishes on a plane, where weights have to change anyway
-
-
-@dataclass(frozen=True)
-class Cut:
-    """``rows`` per MATMUL, ``columns`` per weight tile, ``share``: over how many planes the rows are dealt, ``run``: how
-    many MATMULs follow each other on one weight tile. ``score``: the cycles of the busiest plane and the mean of all."""
-
-    rows: int
-    columns: int
-    share: int
-    run: int
-    cycles: int
-    score: int
 
 
 def choose(f: Gemm, tiler: Tiler) -> Cut:

@@ -15,6 +15,7 @@ from compiler.passes.views import groups
 from compiler.tiling import contraction, gemm, layout, lookup, loop_nests, relayout, sorting, toeplitz, transfer, vector
 from compiler.tiling import place as pl
 from compiler.tiling.budget import Tiles, TooLong, room
+from compiler.tiling.cut import Cut
 from compiler.tiling.loop_collapsing import collapsed
 from compiler.tiling.readers import dense_order
 from compiler.tiling.space import Space
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from compiler.targets import Target
 
 
-Way = list[tuple[gemm.Gemm, contraction.Cut]]  # products that together are a contraction, and how each is cut
+Way = list[tuple[gemm.Gemm, Cut]]  # products that together are a contraction, and how each is cut
 PER_CYCLE = 4  # instructions that weigh as much as a cycle where forms of a contraction are compared
 
 
@@ -77,7 +78,9 @@ def _spare(graph: Graph, places: layout.Layout, target: Target) -> int:
         return plane_cycles(node, places.dataflows[node.output].stationary, target, shared=True)
 
     planes, vector = unit_demand(graph, target, on_planes)
-    least = max(link_cycles(graph, target), planes // max(1, target.matrix.instances), _chain(graph, target) // target.copies)
+    least = max(
+        link_cycles(graph, target), planes // max(1, target.matrix.instances), _chain(graph, target) // target.copies
+    )
     return max(0, least - vector // max(1, target.vector.instances))
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from compiler.ir.expr import Expr
     from compiler.ir.graph import Graph, Guard, Operand
     from compiler.targets import Target
-    from compiler.tiling.contraction import Cut
+    from compiler.tiling.cut import Cut
     from compiler.tiling.layout import Layout
     from compiler.tiling.space import Space
 
