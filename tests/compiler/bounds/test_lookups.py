@@ -64,7 +64,7 @@ def test_constant_places_count_nothing():
 @given(
     st.lists(st.integers(1, 40), min_size=1, max_size=3), st.lists(st.integers(1, 30), min_size=1, max_size=2),
     st.data(), st.sampled_from(["lpu", "edge"]), st.booleans(),
-)  # fmt: skip
+)  # fmt: skip  # one kind of case to a line
 def test_no_program_is_below_its_bound(table, places, data, target, wide):
     """Nor is one that looks up along any axis, with indices that are expanded or not; and results are NumPy's."""
     axis = data.draw(st.integers(0, len(table) - 1))

@@ -44,7 +44,7 @@ def recurrent(kind, time=4, batch=2, size=3, hidden=5, *, way="forward", scale=1
     ("GRU", {"linear_before_reset": 0}, 2),
     ("GRU", {"linear_before_reset": 1}, 2),
     ("LSTM", {}, 2),
-])  # fmt: skip
+])  # fmt: skip  # one kind of case to a line
 def test_a_step_is_few_operations(kind, attributes, products):
     """All that follows a product and reads each of its results once is behind it: five steps add this much each."""
     operations = [
@@ -65,7 +65,7 @@ def test_a_step_is_few_operations(kind, attributes, products):
     ]),
     st.sampled_from(["forward", "reverse", "bidirectional"]),
     st.integers(1, 5), st.integers(1, 3), st.integers(1, 4), st.integers(1, 6), st.sampled_from([0.0, 0.5]),
-)  # fmt: skip
+)  # fmt: skip  # one kind of case to a line
 def test_equals_onnx_runtime(kind, way, time, batch, size, hidden, clip):
     name, attributes = kind
     if clip:

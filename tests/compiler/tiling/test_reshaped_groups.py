@@ -13,7 +13,7 @@ def grouped(channels, groups, size):
     rng = np.random.default_rng(channels)
     weights = {
         "first": (channels, channels, 1, 1), "middle": (channels, channels // groups, 3, 3), "last": (channels, channels, 1, 1),
-    }  # fmt: skip
+    }  # fmt: skip  # one kind of case to a line
     arrays = [numpy_helper.from_array(rng.standard_normal(s).astype(np.float32), n) for n, s in weights.items()]
     nodes = [
         helper.make_node("Conv", ["x", "first"], ["a"]),
