@@ -66,7 +66,10 @@ def _in_order(value: str, cycles: int, tiler: Tiler) -> str:
     """The name of a row-major copy of an output that takes ``cycles`` of the link as it lies; nothing where the mover and then
     the link would not take less for the copy, or the mover would be what the interval waits for."""
     t, target = tiler.graph.types[value], tiler.target
-    least = -(-t.bytes // max(1, target.link_out.bytes_per_cycle))
+    least = max(
+        -(-t.bytes // max(1, target.link_out.bytes_per_cycle)),
+        -(-t.bytes // (target.line_bytes * max(1, target.link_out.ports["a"]))),
+    )
     if cycles - least <= target.move.latency or not tiler.may_copy(value):
         return ""
     name = tiler.fresh(f"{value}~sent")
