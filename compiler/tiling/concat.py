@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 
 class Home(NamedTuple):
     """Where a piece lies: the value whose buffer holds it, its position along the axis, and the views and reshapes that make a
-    part of that value out of the piece. ``beside``: what it is made of lies there too, so they may share no line."""
+    part of that value out of the piece. ``beside``: what it is made of lies there too, so they may share no line. ``read``: others read
+    it too, under another shape: they would wait for the parts with which it shares lines."""
 
     value: str
     at: int
     path: tuple[Reshape | View, ...] = ()
     beside: bool = False
+    read: bool = False
 
 
 Homes = dict[str, Home]  # by piece
@@ -39,9 +41,10 @@ def homes(graph: Graph, copies: Collection[str], roots: Mapping[str, tuple[str, 
     found = _merge_homes(graph, made, maker)
     made |= {name for name, node in maker.items() if isinstance(node, Join)}
     sources = _sources(graph, made, roots)
+    readers = Counter(value for node in graph.nodes for value in reads_of(node))
     for node in graph.nodes:
         if isinstance(node, Join):
-            _place_parts(node, graph, made, maker, sources, found)
+            _place_parts(node, graph, made, maker, sources, readers, found)
     return found
 
 
@@ -62,6 +65,7 @@ def _place_parts(
     made: Collection[str],
     maker: Mapping[str, Node],
     sources: Mapping[str, set[str]],
+    readers: Mapping[str, int],
     found: Homes,
 ) -> None:
     """Homes in a concat for those of its parts that have none yet and are no part of it twice."""
@@ -72,7 +76,7 @@ def _place_parts(
     for (piece, path), at in zip(pieces, starts, strict=False):
         if piece in made and piece not in found and names[piece] == 1:
             beside = any(not inside.isdisjoint(_around(source, found)) for source in sources[piece])
-            found[piece] = Home(node.output, at, path, beside)
+            found[piece] = Home(node.output, at, path, beside, read=bool(path) and readers[piece] > 1)
 
 
 def _around(root: str, found: Homes) -> Iterator[str]:

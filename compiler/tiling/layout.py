@@ -190,7 +190,7 @@ class _Pass:
 
     def _piece(self, name: str) -> bool:
         """Place a part of a join in the joined buffer; False where it cannot be written there."""
-        home, _, path, _ = self.homes[name]
+        home, path = self.homes[name].value, self.homes[name].path
         part = path[-1].output if path else name
         if not self._may_lie_in(name, part):
             return False
@@ -210,19 +210,19 @@ class _Pass:
 
     def _may_lie_in(self, name: str, part: str) -> bool:
         """Whether the order of a joined value suits a part of it."""
-        home, _, path, beside = self.homes[name]
+        home, _, path, beside, _ = self.homes[name]
         if home in self.before.turned:
             return True
         return not beside and (not (path or name in self.joins) or self._is_ordered(part, home))
 
     def _within(self, name: str, part: str) -> Place | None:
         """Where in the joined buffer a part is written; None where no strides say that, or it would share lines with what
-        it is made of."""
-        home, at, path, beside = self.homes[name]
+        it is made of, or what others wait for."""
+        home, at, path, beside, read = self.homes[name]
         whole, t = self.out.places[home], self.graph.types[part]
         axis = self.joins[home].axis if home in self.joins else None
         offset = whole.offset + (at * whole.strides[axis] if axis is not None else 0)
-        if beside and axis is not None:
+        if (beside or read) and axis is not None:
             line = self.machine.line_bytes
             if offset % line or whole.strides[axis] * t.shape[axis] % line:
                 return None

@@ -6,8 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
+import compiler
 from compiler import targets
 from tests.compiler.checks import check_program
+from tests.compiler.frontend.test_recurrent import recurrent
 from tests.compiler.tiling.test_outputs import beats_of, feeds_of, graph_of
 from tests.tiers import some
 
@@ -138,3 +140,12 @@ def test_parts_under_another_name_are_the_same(parts, axis, others, read, target
     nodes += [helper.make_node("Concat", names, ["all"], axis=axis), helper.make_node("Tanh", ["all"], ["y"])]
     graph = graph_of(nodes, inputs, shape, weights)
     check_program(graph, target, [feeds_of(graph)])
+
+
+def test_directions_of_a_recurrent_layer_run_side_by_side():
+    """A state that is stacked with the other direction's is read while that is written: they may share no line."""
+    one, both = (
+        compiler.compile(compiler.load(recurrent("LSTM", 8, 4, 16, 56, way=way)), targets.resolve("lpu")).resources
+        for way in ("forward", "bidirectional")
+    )
+    assert both.cycles <= 1.25 * one.cycles
