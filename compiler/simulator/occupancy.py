@@ -121,14 +121,25 @@ def _alive(found: _Sorted, number: Array, members: Array, touched: Bytes) -> Arr
     From the last access of each line backwards: of every byte, whether what touches it next reads it.
     """
     masks, write = touched.of(found.row[members]), found.write[members]
-    last = np.append(number[1:] != number[:-1], True)
-    ends = np.flatnonzero(last)
+    ends = np.flatnonzero(np.append(number[1:] != number[:-1], True))
     lengths = np.diff(np.append(-1, ends))
+    written = _written(masks, write, ends - lengths + 1, lengths)
     read_next = np.zeros((ends.size, masks.shape[1]), np.bool_)
     alive = np.zeros(members.size, np.bool_)
     for back in range(int(lengths.max())):
         mine = np.flatnonzero(lengths > back)
         at = ends[mine] - back
         read_next[mine] = np.where(masks[at], ~write[at, None], read_next[mine])
-        alive[at] = read_next[mine].any(1)
+        alive[at] = (read_next[mine] & written[at]).any(1)
     return alive
+
+
+def _written(masks: Array, write: Array, starts: Array, lengths: Array) -> Array:
+    """By access which bytes of its line were written before it; what never was, a look-up that may read it does not need."""
+    found, so_far = np.zeros_like(masks), np.zeros((starts.size, masks.shape[1]), np.bool_)
+    for on in range(int(lengths.max())):
+        mine = np.flatnonzero(lengths > on)
+        at = starts[mine] + on
+        found[at] = so_far[mine]
+        so_far[mine] |= masks[at] & write[at, None]
+    return found
