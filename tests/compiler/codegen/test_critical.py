@@ -228,7 +228,7 @@ def test_no_layer_has_much_more_than_its_equals(target, count, rows, width):
     assert max(shares) <= 1.5 * sum(shares) / count + sum(loads) / count  # the first ones wait for weights, too
 
 
-@pytest.mark.parametrize(("rows", "width"), [(1, 50), (1, 64), (1, 320), (3, 200), (7, 300), (12, 100)])
+@pytest.mark.parametrize(("rows", "width"), [(4, 50), (4, 64), (1, 320), (3, 200), (7, 300), (12, 100)])
 @pytest.mark.parametrize("target", ["lpu", "lpu2"])
 def test_layers_whose_weights_are_there_have_equal_shares(target, rows, width):
     shares, alike = by_layer(layers(7, rows, width, target))
