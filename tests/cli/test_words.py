@@ -65,6 +65,7 @@ def test_the_library_names_its_arguments_and_a_page_neither(place: Path) -> None
             "precision": "float32",
             "dims": {},
             "constants": {},
+            "options": {},
             "buckets": 1,
             "bytes_max": 1 << 20,
         }

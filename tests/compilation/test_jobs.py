@@ -284,7 +284,8 @@ def test_the_api_walks_from_version_to_binary(cast: Cast, as_user: AsUser) -> No
     assert job["state"] == "done"
     pk = job["program_ids"][0]
     program = client.get(f"/api/v1/programs/{pk}").json()
-    assert hashlib.sha256(client.get(f"/api/v1/programs/{pk}/binary").content).hexdigest() == program["digest"]
+    binary = b"".join(client.get(f"/api/v1/programs/{pk}/binary").streaming_content)  # type: ignore[attr-defined]
+    assert hashlib.sha256(binary).hexdigest() == program["digest"]
     assert client.get(f"/api/v1/programs/{pk}/report").json()["headline"]["target"] == "lpu2"
     assert client.get(f"/api/v1/programs/{pk}/disassembly").status_code == 200
     missing = client.post("/api/v1/compiles", {**body, "dims": {"x": 1}}, content_type="application/json")
