@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 class Home(NamedTuple):
     """Where a piece lies: the value whose buffer holds it, its position along the axis, and the views and reshapes that make a
-    part of that value out of the piece. ``beside``: what it is made of lies there too, so they may share no line. ``read``: others read
-    it too, under another shape: they would wait for the parts with which it shares lines."""
+    part of that value out of the piece. ``beside``: what it is made of lies there too, so they may share no line. ``read``:
+    others read it too, under another shape: they would wait for the parts with which it shares lines."""
 
     value: str
     at: int
