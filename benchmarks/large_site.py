@@ -51,7 +51,7 @@ class Site:
 
 @dataclass
 class Watch:
-    """The most memory of each process of a site while it is watched, in bytes by process: all of it, pages of mapped files
+    """Peak memory of each process of a site while it is watched, in bytes by process: all of it, pages of mapped files
     included, and what is the process's own."""
 
     site: Site
@@ -100,7 +100,7 @@ def watched(site: Site) -> Iterator[Watch]:
 
 @dataclass
 class Walk:
-    """What became of the model on its way: seconds by stage, the facts of its program, whether its outputs were right."""
+    """How the model fared: seconds of each stage, facts about its program, whether its outputs were right."""
 
     watch: Watch
     seconds: dict[str, float] = field(default_factory=dict)

@@ -20,7 +20,7 @@ from compiler.passes.rewriter import Rewriter
 
 ROOM = 4  # steps of an element that follow each other in one cycle: units behind each other in a lane
 SMALL = 320  # points of which more steps take a cycle or two, and an operation less saves its whole latency
-STEPS = 3 * ROOM  # of a map and its reader where they have no more points
+STEPS = 3 * ROOM  # units that a map of so few points and its reader may take together
 READERS = 3  # that compute a map anew: more would be billed more arithmetic than the way is worth
 SIMPLE = frozenset({"add", "sub", "mul", "muladd", "scale", "neg", "abs", "max", "min", "exp", "cast", "nearest"})
 TWICE = frozenset({"div", "sqrt"})  # take two units

@@ -76,7 +76,7 @@ def _units(work: Work) -> Uses:
 
 
 def _slots(work: Work) -> Uses:
-    """A slot is taken from when a load changes it until the last product has read it."""
+    """A weight slot is in use from the cycle in which a load changes it until the last product has read it."""
     records, cycle = work.binary.instructions, work.cycle
     loads = np.flatnonzero(records["opcode"] == Op.LOADW)
     begin = cycle + work.latency

@@ -116,7 +116,7 @@ def _parts(number: Array) -> Iterator[slice]:
 
 
 def _alive(found: _Sorted, number: Array, members: Array, touched: Bytes) -> Array:
-    """By access whether a byte of its line holds what was written before it and is read from it on.
+    """For each access, whether its line holds a byte that was written earlier and is read before it is written again.
 
     From the last access of each line backwards: of every byte, whether what touches it next reads it.
     """

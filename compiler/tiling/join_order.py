@@ -1,5 +1,5 @@
-"""The storage order of a concat: that of its largest part, or with its axis outermost, where narrow parts would be written
-a few elements to a line.
+"""The storage order of a concat: the order of its largest part, or one with the concat's axis outermost. The second is for
+narrow parts, of which only a few elements would lie in each line.
 """
 
 from __future__ import annotations

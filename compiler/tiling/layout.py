@@ -209,7 +209,7 @@ class _Pass:
         return True
 
     def _may_lie_in(self, name: str, part: str) -> bool:
-        """Whether the order of a joined value suits a part of it."""
+        """Whether a part can be stored in the order of its concat."""
         home, _, path, beside, _ = self.homes[name]
         if home in self.before.turned:
             return True
