@@ -168,16 +168,19 @@ class Run:
     def figures(self, cases: Sequence[tuple[str, bool]]) -> list[Figures]:
         """Medians over the runs of each case; whether its ranges are given stands beside its name."""
         new = [case for case in cases if case not in self.known]
-        for name in {name for name, given in new if given}:
-            path = made(name, self.folder)
-            if not path.with_suffix(".json").exists():
-                _child("ranged", str(path))
+        self._give_ranges({name for name, given in new if given})
         found: dict[tuple[str, bool], list[Figures]] = {case: [] for case in new}
         for _ in range(self.runs):
             for name, given in new:
                 found[name, given].append(_child("compiled", str(made(name, self.folder)), self.target, given))
         self.known |= {case: {key: median(run[key] for run in some) for key in some[0]} for case, some in found.items()}
         return [self.known[case] for case in cases]
+
+    def _give_ranges(self, names: set[str]) -> None:
+        """Measure ranges of models that have none yet, outside of what is timed."""
+        for path in (made(name, self.folder) for name in names):
+            if not path.with_suffix(".json").exists():
+                _child("ranged", str(path))
 
     def line(self, text: str, value: float, limit: float, unit: str) -> None:
         """Print a figure beside its limit."""
