@@ -62,7 +62,7 @@ def test_constant_places_count_nothing():
 
 @settings(max_examples=some(40))
 @given(
-    st.lists(st.integers(1, 40), min_size=1, max_size=3), st.lists(st.integers(1, 30), min_size=1, max_size=2),
+    st.lists(st.integers(1, 12), min_size=1, max_size=3), st.lists(st.integers(1, 8), min_size=1, max_size=2),
     st.data(), st.sampled_from(["lpu", "edge"]), st.booleans(),
 )  # fmt: skip  # one kind of case to a line
 def test_no_program_is_below_its_bound(table, places, data, target, wide):
