@@ -71,21 +71,7 @@ def _pieces(node: Gather, data: pl.Place, groups: Groups, pieces: vector.Blocks,
     a = tiler.space.stream(_affine(node, data, groups))
     table = tiler.space.pool.gather(Axes(tuple(_axes(node, data, groups, tiler))))
     out = tiler.write(node.output, node.loops, len(node.loops), groups)
-    return [
-        Instruction(
-            Op.GATHER,
-            0,
-            source=tiler.source,
-            a=a,
-            out=out,
-            gather=table,
-            start1=rows[0],
-            count1=rows[1],
-            start2=inner[0],
-            count2=inner[1],
-        )
-        for rows, inner in pieces
-    ]
+    return [tiler.instruction(Op.GATHER, rows, inner, a=a, out=out, gather=table) for rows, inner in pieces]
 
 
 def _lanes(node: Gather, data: pl.Place, moved: set[int]) -> tuple[int, ...]:

@@ -46,19 +46,7 @@ def scatter(node: Scatter, tiler: Tiler) -> None:
     code = REDUCER_CODES[node.reducer] if node.reducer else 0
     before: tuple[int, ...] = ()
     for rows, inner in _in_order(node, groups, tiler):
-        i = Instruction(
-            Op.SCATTER,
-            0,
-            source=tiler.source,
-            a=a,
-            out=out,
-            gather=table,
-            reducer=code,
-            start1=rows[0],
-            count1=rows[1],
-            start2=inner[0],
-            count2=inner[1],
-        )
+        i = tiler.instruction(Op.SCATTER, rows, inner, a=a, out=out, gather=table, reducer=code)
         tile = make(tiler.space, i, values, node.output)
         tile.behind = before
         before = (len(tiler.tiles),)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from compiler.ir.access import Access
+from compiler.isa.instruction import Instruction, Op
 from compiler.isa.program import Program, Step
 from compiler.passes.rewriter import fresh
 from compiler.tiling import chains
@@ -57,6 +58,11 @@ class Tiler:
     def branch(self) -> str:
         """What sets names made in a branch apart from those outside, where nothing made in the branch is there."""
         return "" if self.guard is None else f"{'?' if self.guard.holds else '!'}{self.guard.value}"
+
+    def instruction(self, op: Op, rows: pl.Range, inner: pl.Range, **fields: int) -> Instruction:
+        """An instruction of the operation at hand over some rows and inner points; ``fields``: its references."""
+        spans = {"start1": rows[0], "count1": rows[1], "start2": inner[0], "count2": inner[1]}
+        return Instruction(op, 0, source=self.source, **spans, **fields)
 
     def may_copy(self, value: str) -> bool:
         """Whether there is room for a value a second time, where a copy of it would save cycles."""

@@ -272,20 +272,7 @@ def moves(
     out = tiler.space.stream(pl.stream(target, Access.identity(len(extents)), extents, groups))
 
     def made(pieces: Blocks) -> list[Instruction]:
-        return [
-            Instruction(
-                Op.MOVE,
-                0,
-                source=tiler.source,
-                a=a,
-                out=out,
-                start1=rows[0],
-                count1=rows[1],
-                start2=inner[0],
-                count2=inner[1],
-            )
-            for rows, inner in pieces
-        ]
+        return [tiler.instruction(Op.MOVE, rows, inner, a=a, out=out) for rows, inner in pieces]
 
     plain = made(blocks(groups, extents, size, tiler))
     return quickest(plain, map(made, squared(groups, extents, size, tiler)), tiler)
