@@ -6,18 +6,20 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from compiler.costs.contraction import fits_planes, plane_tile, roles
-from compiler.ir.graph import Compute, Join, reads_of
+from compiler.ir.graph import Compute, Join, Reshape, View, operands_of, reads_of
+from compiler.passes.views import groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from compiler.ir.graph import Graph, Operand
+    from compiler.ir.graph import Graph, Node
     from compiler.isa.machine import Machine
     from compiler.tiling.stationary import Dataflow
 
 FACTORS = 2  # operands of a contraction that are multiplied
 FEW_ROWS = 32  # rows of a product that are one piece on the planes
 SLOTS = 2  # tiles of a sum below which its order matters little
+AHEAD = 4  # sums that are looked ahead for a dimension that is not needed whole
 SPREAD = 16  # lines that a reduction's few results are spread over: who reads the first need not wait for the last
 
 
@@ -41,27 +43,57 @@ def summed_in_tiles(graph: Graph, machine: Machine, dataflows: Mapping[str, Data
 
 
 def needed_whole(graph: Graph) -> dict[str, frozenset[int]]:
-    """By value, the dimensions that some contraction or reduction reads whole for each of its results, maps and concats
-    between."""
-    found: dict[str, set[int]] = {}
+    """By value, the dimensions of which one element some sums further on takes everything: of up to ``AHEAD`` sums as many
+    as leave a dimension of which it does not, along which readers can follow."""
+    found: dict[str, frozenset[int]] = {}
+    taken: dict[str, list[int]] = {}
+    for _ in range(AHEAD):
+        taken = _one_sum_further(graph, taken)
+        for value, box in taken.items():
+            shape = graph.types[value].shape
+            whole = frozenset(j for j, n in enumerate(shape) if 1 < n <= box[j])
+            if value not in found or any(n > 1 and j not in whole for j, n in enumerate(shape)):
+                found[value] = whole
+    return found
+
+
+def _one_sum_further(graph: Graph, taken: Mapping[str, list[int]]) -> dict[str, list[int]]:
+    """By value how much of each dimension an element takes that lies one sum behind those of ``taken``; maps, views and concats
+    between do not count."""
+    found: dict[str, list[int]] = {}
     for node in reversed(graph.nodes):
-        if isinstance(node, Join):
-            for part in node.parts:
-                found.setdefault(part, set()).update(found.get(node.output, ()))
-        elif isinstance(node, Compute):
-            after = found.get(node.output, set()) if node.reducer is None else set()
-            for operand in node.operands:
-                dims = _walked_by(operand, node, {*after, *range(node.parallel, len(node.loops))})
-                found.setdefault(operand.value, set()).update(dims)
-    return {value: frozenset(dims) for value, dims in found.items()}
+        sums = isinstance(node, Compute) and node.reducer is not None
+        box = (taken if sums else found).get(node.output, [1] * len(graph.types[node.output].shape))
+        for value, part in _boxes(node, box, graph):
+            met = found.setdefault(value, part)
+            found[value] = [max(pair) for pair in zip(met, part, strict=True)]
+    return found
 
 
-def _walked_by(operand: Operand, node: Compute, whole: set[int]) -> Iterator[int]:
-    """Dimensions of an operand that some loops walk over, all of them among ``whole``."""
-    for j, row in enumerate(operand.access.matrix):
-        loops = {i for i, c in enumerate(row) if c and node.loops[i] > 1}
-        if loops and loops <= whole:
-            yield j
+def _boxes(node: Node, box: list[int], graph: Graph) -> Iterator[tuple[str, list[int]]]:
+    """How much of each dimension of what a node reads a box of its results takes."""
+    if isinstance(node, Reshape):
+        yield node.input, _reshaped(graph.types[node.input].shape, graph.types[node.output].shape, box)
+    elif isinstance(node, Join):
+        for part in node.parts:
+            yield part, [min(pair) for pair in zip(box, graph.types[part].shape, strict=True)]
+    elif isinstance(node, View | Compute):
+        inner = node.loops[node.parallel :] if isinstance(node, Compute) else ()
+        for operand in operands_of(node):
+            rows = zip(graph.types[operand.value].shape, operand.access.matrix, strict=True)
+            reach = [(n, sum(abs(c) * (m - 1) for c, m in zip(row, (*box, *inner), strict=False))) for n, row in rows]
+            yield operand.value, [min(n, 1 + steps) for n, steps in reach]
+
+
+def _reshaped(before: tuple[int, ...], after: tuple[int, ...], box: list[int]) -> list[int]:
+    """A box of ``after`` as one of ``before`` around its elements."""
+    found = [1] * len(before)
+    for old, new in groups(before, after):
+        span = 1 + sum((box[i] - 1) * prod(after[k] for k in new if k > i) for i in new)
+        for i in old:
+            inside = prod(before[k] for k in old if k > i)
+            found[i] = min(before[i], -(-span // inside))
+    return found
 
 
 def scalars(graph: Graph) -> set[str]:

@@ -13,6 +13,7 @@ from compiler.passes import optimise, shape_for_units
 from compiler.passes.legalise import legalise
 from compiler.tiling import layout
 from compiler.tiling.lower import lower
+from compiler.tiling.uses import needed_whole
 from tests.compiler.checks import check_program
 
 LPU = targets.load("lpu")
@@ -64,3 +65,29 @@ def test_parts_of_a_join_are_walked_as_its_readers_need_them():
     places = layout.assign(legal, LPU)
     parts = next(n.parts for n in legal.nodes if n.output == "both")
     assert all(1 in places.needed_whole[part] for part in parts)
+
+
+def test_an_image_is_pooled_along_the_dimension_that_is_not_soon_needed_whole():
+    """Grouped filters take some channels of a pooled image, those behind them all: rows can be followed, channels cannot."""
+    rng = np.random.default_rng(0)
+    shapes = {"w0": (8, 3, 3, 3), "w1": (16, 4, 1, 1), "w2": (16, 1, 3, 3), "w3": (8, 16, 1, 1)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["a"], pads=[1, 1, 1, 1]),
+        helper.make_node("MaxPool", ["a"], ["b"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+        helper.make_node("Conv", ["b", "w1"], ["c"], group=2),
+        helper.make_node("Conv", ["c", "w2"], ["d"], group=16, pads=[1, 1, 1, 1]),
+        helper.make_node("Conv", ["d", "w3"], ["y"]),
+    ]
+    weights = [numpy_helper.from_array(rng.standard_normal(s).astype(np.float32), n) for n, s in shapes.items()]
+    x, y = (
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
+        for n, s in (("x", [1, 3, 64, 64]), ("y", [1, 8, 32, 32]))
+    )
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", [x], [y], weights), opset_imports=[helper.make_opsetid("", 17)]
+    )
+    graph = shape_for_units(optimise(compiler.load(model.SerializeToString())))
+    needed = needed_whole(graph)
+    pooled = [n.output for n in graph.nodes if n.name.startswith("MaxPool") or n.output == "b"]
+    assert pooled
+    assert all(needed[value] == {1} for value in pooled)
