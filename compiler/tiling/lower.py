@@ -138,7 +138,7 @@ def _contract(node: Compute, tiler: Tiler) -> None:
     home = _relaid_home(node, f, tiler)
     if home is not None:
         better = contraction.choose(gemm.gemm(loop_nests.plain(node), tiler, home[1]), tiler)
-        copied = better.cycles + _copy_cycles(node.operands[moving].value, tiler)
+        copied = better.cycles + relayout.cycles(node.operands[moving].value, *home, tiler)
         home, least = (home, copied) if copied < least else (None, least)
     if _on_vector_unit(node, tiler, least):
         vector.emit(node, tiler)
@@ -207,12 +207,6 @@ def _relaid_home(node: Compute, f: gemm.Gemm, tiler: Tiler) -> tuple[tuple[int, 
     if order is None or tiler.is_constant(value):
         return None
     return order, relayout.drafted(value, order, tiler)
-
-
-def _copy_cycles(value: str, tiler: Tiler) -> int:
-    """About how long a copy keeps its readers waiting."""
-    unit = tiler.target.move
-    return 2 * tiler.graph.types[value].bytes // (tiler.target.line_bytes * unit.ports["a"]) + unit.latency
 
 
 def _renamed(node: Compute, operand: int, value: str) -> Compute:
