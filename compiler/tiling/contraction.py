@@ -115,6 +115,9 @@ def _heights(f: Gemm, tiler: Tiler, columns: int) -> list[int]:
         found.add(min(most, aligned))
     if _few(f, tiler):
         found.add(min(most, -(-f.m // (HALVES * f.row_step)) * f.row_step))
+    chains = f.batch * -(-f.n // columns) * -(-f.m // f.row_step)
+    if f.stacked and share >= FEW and chains < tiler.target.matrix.instances:
+        found.add(min(most, share))
     return sorted(found)
 
 
@@ -174,7 +177,8 @@ def emit(f: Gemm, cut: Cut, tiler: Tiler) -> None:
     short = _left_over(f, cut, tiler)
     made = _Made(f, tiler)
     for batch in range(f.batch):
-        for at in range(0, len(row_tiles), step):
+        starts = range(0, len(row_tiles), step)
+        for at in starts if cut.rows % f.row_step == 0 else starts[::-1]:
             block = row_tiles[at : at + step]
             for number, columns in enumerate(column_tiles(f, cut.columns, tiler)):
                 parts, share = (pieces(f.m, short[1]), 1) if number >= short[0] else (block, cut.share)

@@ -18,7 +18,7 @@ from compiler.tiling import padded_layout
 from compiler.tiling import place as pl
 from compiler.tiling.loop_nests import LoopNest
 from compiler.tiling.readers import loop_strides
-from compiler.tiling.stationary import steps
+from compiler.tiling.stationary import stacked, steps
 from compiler.tiling.tiler import Groups, Tiler, pieces, program
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class Gemm:
     post: int
     row_step: int  # rows, and columns, of which whole multiples never share a line of the result with the rest
     column_step: int
+    stacked: bool  # all columns of a row lie before the next row: pieces of rows meet in no more than a line
     dtype: str  # of the moving operand
     tile: tuple[int, int]  # rows and columns of weights that a plane holds
     blocks: int  # products on the diagonal of one pass; 0: one
@@ -87,6 +88,7 @@ def gemm(nest: LoopNest, tiler: Tiler, moving: pl.Place | None = None) -> Gemm:
         post,
         row_step,
         column_step,
+        stacked(strides, node.loops, r, places[-1].dtype.size),
         factor_types(node)[1 - r.stationary].value,
         tile,
         node.loops[nest.block] if nest.block >= 0 else 0,

@@ -292,3 +292,10 @@ def steps(strides: list[int], extents: tuple[int, ...], loops: list[int], line: 
     if len(wide) > 1 and strides[wide[1]] != pitch * extents[wide[0]] and strides[wide[1]] % line == 0:
         return extents[wide[0]]  # padded
     return line // gcd(pitch, line) if pitch else 1
+
+
+def stacked(strides: list[int], extents: tuple[int, ...], r: Roles, size: int) -> bool:
+    """Whether the result of a row, all its columns, ends before that of the next one begins: then pieces of rows meet in no
+    more than a line, whatever their length."""
+    rows = [strides[i] for i in r.rows if extents[i] > 1]
+    return bool(rows) and min(rows) >= size + sum(strides[i] * (extents[i] - 1) for i in r.columns)

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler import targets
+from compiler.costs.contraction import Roles, roles
 from compiler.ir.access import Access
 from compiler.ir.builder import Builder
 from compiler.ir.graph import Operand
@@ -12,6 +13,7 @@ from compiler.ir.types import DType, TensorType
 from compiler.isa.instruction import Op
 from compiler.reporting import per_operation
 from compiler.tiling import loop_nests
+from compiler.tiling.stationary import DataflowSelector, stacked
 from tests.compiler.checks import check_program
 from tests.compiler.tiling.test_bands import depthwise
 from tests.compiler.tiling.test_narrow import feeds, values
@@ -100,3 +102,22 @@ def test_what_is_left_over_is_an_eighth_of_the_passes():
         )
         == []
     )
+
+
+def test_rows_that_meet_in_lines_are_dealt_over_the_planes(monkeypatch):
+    """64 filters pass 27 pixels: the results of neighbours meet in a line, which no longer keeps all of them on one plane."""
+    monkeypatch.setattr(
+        DataflowSelector, "_sides", lambda self, node: [self._side(node, roles(node, 0), rows_inside=False)]
+    )
+    monkeypatch.setattr("compiler.tiling.vector.cycles", lambda *_: None)
+    graph = pointwise(64, 64, (3, 9), (DType.U8, DType.I8))
+    _, binary = check_program(graph, "lpu", [feeds(graph, 1)])
+    products = [i for i in binary.rows if i.opcode == Op.MATMUL]
+    assert [i.count1 for i in products] == [16] * LPU.matrix.instances
+    assert len({i.unit for i in products}) > 1
+
+
+def test_rows_are_stacked_where_a_row_ends_before_the_next_begins():
+    filters_over_pixels = Roles(0, [], [0], [1, 2], [3])
+    assert stacked([27, 9, 1, 0], (64, 3, 9, 64), filters_over_pixels, 1)
+    assert not stacked([1, 576, 64, 0], (64, 3, 9, 64), filters_over_pixels, 1)
