@@ -115,10 +115,15 @@ def _heights(f: Gemm, tiler: Tiler, columns: int) -> list[int]:
         found.add(min(most, aligned))
     if _few(f, tiler):
         found.add(min(most, -(-f.m // (HALVES * f.row_step)) * f.row_step))
-    chains = f.batch * -(-f.n // columns) * -(-f.m // f.row_step)
-    if f.stacked and share >= FEW and chains < tiler.target.matrix.instances:
+    if share >= FEW and _idle(f, columns, tiler):
         found.add(min(most, share))
     return sorted(found)
+
+
+def _idle(f: Gemm, columns: int, tiler: Tiler) -> bool:
+    """Whether planes would be idle if pieces of rows that may meet in lines ended on lines."""
+    chains = f.batch * -(-f.n // columns) * -(-f.m // f.row_step)
+    return f.stacked and chains < tiler.target.matrix.instances
 
 
 def _cuts(f: Gemm, tiler: Tiler, rows: int, columns: int) -> list[Cut]:
