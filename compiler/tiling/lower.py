@@ -12,7 +12,19 @@ from compiler.costs.cycles import input_cycles, link_cycles, plane_cycles, unit_
 from compiler.ir.access import Access
 from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Reshape, Scatter, Sort, State, View, reads_of
 from compiler.passes.views import groups
-from compiler.tiling import contraction, gemm, layout, lookup, loop_nests, relayout, sorting, toeplitz, transfer, vector
+from compiler.tiling import (
+    across,
+    contraction,
+    gemm,
+    layout,
+    lookup,
+    loop_nests,
+    relayout,
+    sorting,
+    toeplitz,
+    transfer,
+    vector,
+)
 from compiler.tiling import place as pl
 from compiler.tiling.budget import Tiles, TooLong, room
 from compiler.tiling.cut import Cut
@@ -108,7 +120,7 @@ def _made(node: Node, tiler: Tiler) -> None:
         if fits_planes(node, tiler.graph, tiler.target):
             _contract(node, tiler)
         else:
-            vector.emit(node, tiler)
+            across.emit(node, tiler)
     elif isinstance(node, Gather):
         lookup.gather(node, tiler)
     elif isinstance(node, Scatter):

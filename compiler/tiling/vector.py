@@ -21,7 +21,7 @@ from compiler.tiling.tile import make
 from compiler.tiling.tiler import Groups, Tiler, aligned, pieces, program
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from compiler.ir.graph import Compute, Operand
 
@@ -39,9 +39,22 @@ Blocks = list[tuple[pl.Range, pl.Range]]  # pieces: ranges of rows and of inner 
 
 
 def emit(node: Compute, tiler: Tiler) -> None:
-    """Make the tiles of a map or a reduction: in stretches that its readers wait for, where that takes no more cycles."""
+    """Make the tiles of a map or a reduction whose operands are read where they lie."""
+    append(node, pieces_of(node, tiler, {}), {}, tiler)
+
+
+def append(node: Compute, instructions: list[Instruction], copies: Mapping[int, str], tiler: Tiler) -> None:
+    """Make tiles of the instructions of a node; ``copies``: what is read instead of some operands."""
+    values = {field: copies.get(i, o.value) for i, (field, o) in enumerate(zip(FIELDS, node.operands, strict=False))}
+    for instruction in instructions:
+        tiler.tiles.append(make(tiler.space, instruction, values, node.output))
+
+
+def pieces_of(node: Compute, tiler: Tiler, homes: Mapping[int, pl.Place]) -> list[Instruction]:
+    """The instructions of a map or a reduction: in stretches that its readers wait for, where that takes no more cycles.
+    ``homes``: other places of some operands."""
     order = tiler.storage_order(node.output, list(range(node.parallel)))
-    best = _cut(loop_nests.plain(node), order, tiler)
+    best = _cut(loop_nests.plain(node), order, tiler, homes)
     along, pieces = tiler.layout.deep.get(node.output, (-1, 0))
     if along >= 0 and node.reducer is None:
         walk, turned = loop_nests.interchanged(node, order, along, pieces)
@@ -49,17 +62,15 @@ def emit(node: Compute, tiler: Tiler) -> None:
         inner = tiler.layout.needed_whole.get(node.output, frozenset())
         walk, turned = loop_nests.interchanged_for_readers(node, order, inner, PIECES)
     if walk.node is not node:
-        stretches = _cut(walk, turned, tiler)
+        stretches = _cut(walk, turned, tiler, homes)
         if beats(stretches, tiler) <= beats(best, tiler) * SLOWER:
             best = stretches
-    values = {field: o.value for field, o in zip(FIELDS, node.operands, strict=False)}
-    for instruction in best:
-        tiler.tiles.append(make(tiler.space, instruction, values, node.output))
+    return best
 
 
-def _cut(walk: loop_nests.LoopNest, order: list[int], tiler: Tiler) -> list[Instruction]:
+def _cut(walk: loop_nests.LoopNest, order: list[int], tiler: Tiler, homes: Mapping[int, pl.Place]) -> list[Instruction]:
     """The pieces of a map or a reduction."""
-    whole = _whole(walk, order, tiler)
+    whole = _whole(walk, order, tiler, homes)
     size = _size(walk.node, whole.count1, whole.count2, tiler)
     if walk.out != loop_nests.plain(walk.node).out:  # a stretch at a time
         stretch = whole.count1 // walk.node.loops[order[0]]
@@ -72,7 +83,9 @@ def beats(instructions: list[Instruction], tiler: Tiler) -> int:
     return sum(tiler.space.timings.of(i).beats for i in instructions)
 
 
-def _whole(walk: loop_nests.LoopNest, order: list[int], tiler: Tiler) -> Instruction:
+def _whole(
+    walk: loop_nests.LoopNest, order: list[int], tiler: Tiler, homes: Mapping[int, pl.Place] | None = None
+) -> Instruction:
     """The whole operation as one instruction, of which pieces are taken."""
     node = walk.node
     inner = list(range(node.parallel, len(node.loops)))
@@ -82,7 +95,9 @@ def _whole(walk: loop_nests.LoopNest, order: list[int], tiler: Tiler) -> Instruc
     flat: Groups = ((), tuple(order), ())
     references = []
     for i, operand in enumerate(node.operands):
-        place = _constant(operand, node, order, inner, tiler) if tiler.is_constant(operand.value) else None
+        place = (homes or {}).get(i)
+        if tiler.is_constant(operand.value):
+            place = _constant(operand, node, order, inner, tiler)
         references.append(tiler.read(operand, node.loops, groups if i in body else flat, place))
     out = tiler.space.stream(pl.stream(tiler.place(node.output), walk.out, node.loops, flat))
     positions = {i: i for i in range(len(node.operands))}
@@ -214,12 +229,6 @@ def _constant(operand: Operand, node: Compute, order: list[int], inner: list[int
     """A constant stored in the order in which the loops walk over it, when that differs from the model's: of reduced loops
     outside and inside the others, the one that takes fewer line fetches."""
     t = tiler.graph.types[operand.value]
-    matrix = operand.access.matrix
-
-    def stored(loops: list[int]) -> tuple[int, ...]:
-        rank = {loop: at for at, loop in enumerate(loops)}
-        keys = [max((rank[i] for i, c in enumerate(row) if c), default=-1) for row in matrix]
-        return tuple(sorted(range(len(t.shape)), key=lambda j: (keys[j], j)))
 
     def touched(dims: tuple[int, ...]) -> int:
         place = pl.Place("", t.dtype, t.shape, 0, pl.ordered_strides(t.shape, dims, t.dtype.size))
@@ -228,8 +237,16 @@ def _constant(operand: Operand, node: Compute, order: list[int], inner: list[int
         nests = nest(node, strides, order), nest(node, strides, inner)
         return fetches(t.dtype.size, *nests, counts, tiler.target.line_bytes)
 
-    dims = min(dict.fromkeys((stored(inner + order), stored(order + inner))), key=touched)
+    orders = (walked(operand, loops) for loops in (inner + order, order + inner))
+    dims = min(dict.fromkeys(orders), key=touched)
     return None if dims == tuple(range(len(t.shape))) or t.elements <= 1 else relaid(operand.value, dims, tiler)
+
+
+def walked(operand: Operand, loops: list[int]) -> tuple[int, ...]:
+    """The dimensions of an operand in the order in which ``loops`` walk over them, the outermost first."""
+    rank = {loop: at for at, loop in enumerate(loops)}
+    keys = [max((rank[i] for i in operand.access.loops(j)), default=-1) for j in range(len(operand.access.matrix))]
+    return tuple(sorted(range(len(keys)), key=lambda j: (keys[j], j)))
 
 
 def relaid(value: str, dims: tuple[int, ...], tiler: Tiler) -> pl.Place:
