@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from compiler import reporting, targets
 from compiler.driver import quiet
 from compiler.errors import DoesNotFit, ModelError
-
-if TYPE_CHECKING:
-    from compiler.ir.graph import Graph
-    from compiler.precision import Calibration
-    from compiler.program import Program
-    from compiler.targets import Target
+from compiler.ir.graph import Graph
+from compiler.precision import Calibration
+from compiler.program import Program
+from compiler.targets import Target
 
 
 def compare(

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from compiler import targets
 from compiler.errors import DoesNotFit, ModelError
-from compiler.ir.graph import Join, Reshape, Scatter, View, reads_of
+from compiler.ir.graph import Graph, Join, Reshape, Scatter, View, reads_of
 from compiler.passes.bands import in_bands
 from compiler.precision.plan import is_float_contraction
 from compiler.scheduling.branches import guarded
 from compiler.scheduling.build import Plan, Tiled, build
+from compiler.targets import Target
 from compiler.tiling import external
-
-if TYPE_CHECKING:
-    from compiler.ir.graph import Graph
-    from compiler.targets import Target
 
 SHARES = (80, 60, 45, 30, 20)  # percent of the memory that bands are cut for, until the program fits
 MEASURED = 12_000  # instructions of a program whose levers are measured by building them

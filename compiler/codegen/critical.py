@@ -18,10 +18,8 @@ resources", 1964).
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from compiler.scheduling.build import Plan
+from compiler.scheduling.build import Plan
 
 SUPPLIES = ("weights", "external", "link_in")  # their work uses no results: when it is done is a matter of choice
 ABSENT = -(1 << 60)  # begin of an instruction that is not on the way

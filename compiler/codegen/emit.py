@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,11 +13,9 @@ from compiler.isa.instruction import Op, pack
 from compiler.isa.machine import UNIT_CLASSES
 from compiler.isa.stream import Gather, GatherAxis, Stream
 from compiler.isa.table import TABLE
+from compiler.scheduling.build import Plan
 from compiler.tiling import external
 from compiler.tiling.space import relocated, written
-
-if TYPE_CHECKING:
-    from compiler.scheduling.build import Plan
 
 VERSION = "0.1.0"
 LAST_CYCLE = (1 << 32) - 1  # that an instruction can name

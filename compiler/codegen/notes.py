@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from compiler.codegen.critical import critical_path
 from compiler.ir.graph import Compute, Graph, Node, reads_of
 from compiler.isa.instruction import Op
+from compiler.scheduling.build import Plan
 from compiler.tiling import external
-
-if TYPE_CHECKING:
-    from compiler.scheduling.build import Plan
 
 
 def notes(plan: Plan, graph: Graph, bounds: dict[str, Any], precision: str) -> dict[str, Any]:

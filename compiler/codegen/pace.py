@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from compiler.isa.binary import Binary
+from compiler.scheduling.build import Plan
 from compiler.simulator.pace import shortest
 from compiler.simulator.reservations import Reservations, Uses
-
-if TYPE_CHECKING:
-    from compiler.isa.binary import Binary
-    from compiler.scheduling.build import Plan
 
 
 def shortest_interval(plan: Plan, binary: Binary) -> int:

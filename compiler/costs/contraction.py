@@ -6,20 +6,16 @@ Kung and Leiserson, "Systolic arrays (for VLSI)", 1979). Either factor can be.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from compiler.ir.graph import Compute
+from compiler.ir.graph import Compute, Graph, Node, Operand
+from compiler.ir.types import DType
+from compiler.isa.machine import Machine
 from compiler.isa.meaning import accumulator
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from compiler.ir.graph import Graph, Node, Operand
-    from compiler.ir.types import DType
-    from compiler.isa.machine import Machine
 
 BLOCKS = 255  # diagonal blocks of weights: the most that an instruction names
 

@@ -7,19 +7,14 @@ above or below what a program takes: a proven bound must not use it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING
 
 from compiler.costs.contraction import factor_types, fits_planes, plane_tile, product_shape, products_per_pass, roles
-from compiler.ir.graph import Compute
+from compiler.ir.expr import Expr
+from compiler.ir.graph import Compute, Graph
+from compiler.isa.machine import Machine
 from compiler.isa.timing import ceil_div, passes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from compiler.ir.expr import Expr
-    from compiler.ir.graph import Graph
-    from compiler.isa.machine import Machine
 
 
 def alu_passes(expr: Expr | None, machine: Machine) -> int:

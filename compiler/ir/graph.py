@@ -10,18 +10,16 @@ into its readers.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from compiler.ir.access import Access
 from compiler.ir.expr import Expr
 from compiler.ir.types import DType, TensorType
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,9 @@ so it is worked out for the first one and kept by the number of its work. No nam
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from compiler.ir.builder import rename_node
-from compiler.ir.graph import Part, reads_of
-
-if TYPE_CHECKING:
-    from compiler.ir.graph import Graph, Node
+from compiler.ir.graph import Graph, Node, Part, reads_of
 
 
 class Works:

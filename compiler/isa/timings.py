@@ -8,17 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import gcd, lcm
-from typing import TYPE_CHECKING
 
 from compiler.isa.geometry import simplify
-from compiler.isa.instruction import Op
+from compiler.isa.instruction import Instruction, Op
+from compiler.isa.machine import Machine
 from compiler.isa.stream import Nest, Stream, points
 from compiler.isa.table import TABLE, Timing, time
-
-if TYPE_CHECKING:
-    from compiler.isa.instruction import Instruction
-    from compiler.isa.machine import Machine
-    from compiler.isa.tables import Tables
+from compiler.isa.tables import Tables
 
 Periods = tuple[int, int, int, int]  # by number of a range; the first is of operands that no range selects
 

@@ -8,16 +8,12 @@ vector unit has cycles left, both are done sooner.
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 from compiler.costs.contraction import fits_planes, roles
 from compiler.costs.cycles import alu_passes, full_plane_cycles, link_cycles, unit_demand
-from compiler.ir.graph import Compute
+from compiler.ir.graph import Compute, Graph, Node
+from compiler.isa.machine import Machine
 from compiler.passes.legalise import kept_behind, split_post
-
-if TYPE_CHECKING:
-    from compiler.ir.graph import Graph, Node
-    from compiler.isa.machine import Machine
 
 FULL = (3, 4)  # as full as passes are, about: planes have more to do than passes that are all full
 

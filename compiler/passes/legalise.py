@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from compiler.costs.contraction import fits_planes
 from compiler.costs.cycles import alu_passes
@@ -15,10 +14,8 @@ from compiler.ir.access import Access
 from compiler.ir.expr import FREE, Expr, Step
 from compiler.ir.graph import Compute, Graph, Operand
 from compiler.ir.types import TensorType
+from compiler.isa.machine import Machine
 from compiler.passes.rewriter import Rewriter
-
-if TYPE_CHECKING:
-    from compiler.isa.machine import Machine
 
 VECTOR_OPERANDS = 4
 EPILOGUE_OPERANDS = 3

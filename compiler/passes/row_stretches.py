@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from math import prod
-from typing import TYPE_CHECKING
 
-from compiler.ir.graph import Compute, Join, Reshape, View, operands_of, reads_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from compiler.ir.graph import Graph, Node, Operand
+from compiler.ir.graph import Compute, Graph, Join, Node, Operand, Reshape, View, operands_of, reads_of
 
 
 def joins(node: Node, graph: Graph) -> bool:

@@ -15,17 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from compiler.costs.cycles import vector_stages
 from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Operand, Part, Reshape, View, reads_of
 from compiler.ir.types import TensorType
+from compiler.isa.machine import Machine
 from compiler.passes.live import live_bytes
 from compiler.passes.rewriter import Rewriter
 from compiler.passes.row_stretches import counts, grouped, is_product, joins, leaving, row_dimension
-
-if TYPE_CHECKING:
-    from compiler.isa.machine import Machine
 
 STRIPS = 2  # of a stretch at least
 MOST = 3  # and at most, where the loads of more would still be hidden; more find no more to overlap

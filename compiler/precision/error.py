@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,6 @@ from compiler.numerics.reduce import reduce
 from compiler.precision.caches import step, stored_state
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from compiler.precision.calibrate import Measure
 
 Array = np.ndarray[Any, Any]

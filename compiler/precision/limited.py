@@ -3,15 +3,9 @@ choices make of such values. The states of recurrent cells are."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from compiler.ir.expr import REDUCED
-from compiler.ir.graph import Compute
+from compiler.ir.expr import REDUCED, Expr
+from compiler.ir.graph import Compute, Graph, Node
 from compiler.precision.plan import moved
-
-if TYPE_CHECKING:
-    from compiler.ir.expr import Expr
-    from compiler.ir.graph import Graph, Node
 
 LIMITS = {"tanh", "sigmoid", "erf", "sin", "cos", "sign", "const"}
 KEEPS = {"add", "sub", "mul", "muladd", "neg", "abs", "min", "max", "cast"}

@@ -5,21 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from compiler.errors import DoesNotFit, ModelError
-from compiler.ir.graph import Compute
+from compiler.ir.graph import Compute, Graph
 from compiler.isa.instruction import Op
 from compiler.isa.table import TABLE, time
-from compiler.precision import PRECISIONS, offered
+from compiler.precision import PRECISIONS, Calibration, offered
 from compiler.probing.fit import LARGEST, figure, varied
 from compiler.probing.layers import NAMES, SIZES, feeds, layer
+from compiler.program import Program
 from compiler.targets import Target
-
-if TYPE_CHECKING:
-    from compiler.ir.graph import Graph
-    from compiler.precision import Calibration
-    from compiler.program import Program
 
 WORTH = 1.5  # times as fast with another figure: less is not warned of
 LIMITS = ("matrix.slots", "matrix.accumulator_rows", "vector.tile", "move.tile", "link_in.tile", "link_out.tile")

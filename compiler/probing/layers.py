@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from compiler.ir.graph import Graph
+from compiler.ir.graph import Graph
 
 NAMES = (
     "dense layers",

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from compiler.scheduling.modulo_scheduler import Placement
-    from compiler.scheduling.problem import Problem
+from compiler.scheduling.modulo_scheduler import Placement
+from compiler.scheduling.problem import Problem
 
 
 def alap_times(p: Problem, placed: Placement, pinned: bool = False) -> list[int]:

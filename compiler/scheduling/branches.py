@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,15 +17,13 @@ from compiler.ir.graph import Graph, Guard, Merge, Node
 from compiler.ir.guards import Paths
 from compiler.isa.instruction import Flag, Instruction, Op
 from compiler.isa.paths import longest
+from compiler.scheduling.dependences import Edges
 from compiler.scheduling.list_scheduling import Attempt, Needs, Schedule
 from compiler.scheduling.segments import Event, arrange
 from compiler.tiling import place as pl
+from compiler.tiling.chains import Step
 from compiler.tiling.tile import Tile, make
-
-if TYPE_CHECKING:
-    from compiler.scheduling.dependences import Edges
-    from compiler.tiling.chains import Step
-    from compiler.tiling.tiler import Tiler
+from compiler.tiling.tiler import Tiler
 
 Run = Callable[[list[Tile], "list[Edges]", "list[list[Step]]"], Attempt]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,19 +18,15 @@ from compiler.passes.epilogue_offload import offload_epilogues, planes_are_busie
 from compiler.passes.legalise import legalise
 from compiler.passes.row_tiling import in_group, strip_of, tile_rows
 from compiler.scheduling import branches, list_scheduling, serialised
-from compiler.scheduling.dependences import dependencies
+from compiler.scheduling.dependences import Edges, dependencies
 from compiler.scheduling.initiation_interval import OBJECTIVES
+from compiler.targets import Target
 from compiler.tiling import external
+from compiler.tiling.chains import Step
 from compiler.tiling.lower import lower
-
-if TYPE_CHECKING:
-    from compiler.scheduling.dependences import Edges
-    from compiler.targets import Target
-    from compiler.tiling.chains import Step
-    from compiler.tiling.space import Buffer, Space
-    from compiler.tiling.tile import Tile
-    from compiler.tiling.tiler import Tiler
-
+from compiler.tiling.space import Buffer, Space
+from compiler.tiling.tile import Tile
+from compiler.tiling.tiler import Tiler
 
 FREQUENT = "interval"  # the objective to which latency is nothing
 

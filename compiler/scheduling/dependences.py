@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from compiler.tiling.tile import Span
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from compiler.tiling.chains import Step
-    from compiler.tiling.tile import Tile
+from compiler.tiling.chains import Step
+from compiler.tiling.tile import Span, Tile
 
 Edges = dict[int, int]  # tile -> cycles from its start until the one that needs it may start
 Array = np.ndarray[Any, Any]

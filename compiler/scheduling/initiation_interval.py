@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from compiler.isa.machine import Machine
 from compiler.scheduling.alap import alap_times
 from compiler.scheduling.modulo_scheduler import NEVER, Common, InfeasibleII, ModuloScheduler, Placement
 from compiler.scheduling.priorities import urgency
+from compiler.scheduling.problem import Problem
 from compiler.scheduling.reserved_slots import SlotScheduler, Spent
 from compiler.tiling.budget import passes
-
-if TYPE_CHECKING:
-    from compiler.isa.machine import Machine
-    from compiler.scheduling.problem import Problem
 
 OBJECTIVES = ("balanced", "latency", "interval")
 IIS = 8  # IIs tried

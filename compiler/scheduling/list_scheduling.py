@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from compiler.isa.machine import Machine
 from compiler.scheduling.alap import alap_times
 from compiler.scheduling.dependences import Edges
 from compiler.scheduling.initiation_interval import Repeated, repeated
@@ -15,14 +16,9 @@ from compiler.scheduling.modulo_scheduler import InfeasibleII, ModuloScheduler, 
 from compiler.scheduling.priorities import Ranks, critical_path, depth_first, graph_order, sequence, staggered, urgency
 from compiler.scheduling.problem import Problem, problem
 from compiler.tiling.budget import passes
-from compiler.tiling.tile import EMPTY
-
-if TYPE_CHECKING:
-    from compiler.isa.machine import Machine
-    from compiler.tiling.chains import Step
-    from compiler.tiling.space import Space
-    from compiler.tiling.tile import Array, Span, Tile
-
+from compiler.tiling.chains import Step
+from compiler.tiling.space import Space
+from compiler.tiling.tile import EMPTY, Array, Span, Tile
 
 ROUNDS = 8  # passes that may improve the latency
 PATIENCE = 2  # and how many of them may fail in a row

@@ -10,14 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
+from compiler.isa.machine import Machine
 from compiler.scheduling.planes import Place, Plane, banks
+from compiler.scheduling.problem import Problem
 from compiler.scheduling.reservation import ONCE, ReservationTable
-
-if TYPE_CHECKING:
-    from compiler.isa.machine import Machine
-    from compiler.scheduling.problem import Problem
 
 NEVER = 1 << 60
 MARKS = 16  # times that a pass keeps what it has in common with others

@@ -5,13 +5,12 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from compiler.scheduling.dependences import Edges
-    from compiler.scheduling.problem import Problem
-    from compiler.tiling.chains import Step
-    from compiler.tiling.tile import Tile
+from compiler.scheduling.dependences import Edges
+from compiler.scheduling.problem import Problem
+from compiler.tiling.chains import Step
+from compiler.tiling.tile import Tile
 
 
 def tails(tiles: list[Tile], data: list[Edges]) -> list[int]:

@@ -6,17 +6,15 @@ from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from compiler.scheduling.dependences import Edges, gap
 from compiler.scheduling.planes import Block
-
-if TYPE_CHECKING:
-    from compiler.tiling.chains import Step
-    from compiler.tiling.space import Buffer, Space
-    from compiler.tiling.tile import Tile
+from compiler.tiling.chains import Step
+from compiler.tiling.space import Buffer, Space
+from compiler.tiling.tile import Tile
 
 PLANES = ("weights", "matrix")
 TOGETHER = 1 << 10  # tiles whose lines are gone through at once

@@ -9,17 +9,13 @@ before the shortest loads, and circles that are left are joined where that costs
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
 
+from compiler.isa.machine import Machine
 from compiler.scheduling.modulo_scheduler import InfeasibleII, ModuloScheduler, Placement
-from compiler.scheduling.planes import NEVER, Place, Plane
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
-
-    from compiler.isa.machine import Machine
-    from compiler.scheduling.planes import Block
-    from compiler.scheduling.problem import Problem
+from compiler.scheduling.planes import NEVER, Block, Place, Plane
+from compiler.scheduling.problem import Problem
 
 TURNS = 8  # that a chain lets pass because of another one's writes
 

@@ -6,13 +6,10 @@ Fetches and weight loads stay free to run ahead. Such a schedule is longer; it i
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from compiler.ir.graph import Node
 from compiler.isa.instruction import Op
-
-if TYPE_CHECKING:
-    from compiler.ir.graph import Node
-    from compiler.tiling.tiler import Tiler
+from compiler.tiling.tiler import Tiler
 
 AHEAD = (Op.FETCH, Op.LOADW)
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from hashlib import sha256
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from compiler.simulator.forms import Array, Form
+from compiler.simulator.memory import Memory
 from compiler.simulator.pieces import BITS
 from compiler.simulator.placing import Unclear
-
-if TYPE_CHECKING:
-    from compiler.simulator.memory import Memory
 
 _SMALL = 1 << 4  # elements of boxes that are taken one by one: each box costs as much as a few elements
 _NEAR = 4  # times the elements of pieces that is looked through, rather than those alone

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from compiler.isa.alike import Array, Kind
+from compiler.isa.binary import Binary
 from compiler.isa.flow import POINTS, ROWS, WHOLE
 from compiler.isa.geometry import Range
 from compiler.isa.instruction import Instruction, Op
@@ -24,10 +25,7 @@ from compiler.isa.stream import Guard, Nest, Stream, points
 from compiler.isa.table import TABLE, Access, Timing, accesses, pace
 from compiler.isa.timings import Timings
 from compiler.simulator.forms import Form
-
-if TYPE_CHECKING:
-    from compiler.isa.binary import Binary
-    from compiler.targets import Target
+from compiler.targets import Target
 
 _NOTHING = 1 << 60  # the offset of a guard that excludes nothing
 Bounds = tuple[Array | int, Array | int]

@@ -5,18 +5,16 @@ The same rules as ``Processor`` applies product by product; here no values are n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from compiler.isa.alike import Array
+from compiler.isa.binary import Binary
 from compiler.isa.instruction import Flag, Op
 from compiler.isa.meaning import accumulator
 from compiler.isa.numbering import numbered
 from compiler.simulator.placing import Unclear
-
-if TYPE_CHECKING:
-    from compiler.isa.alike import Array
-    from compiler.isa.binary import Binary
 
 _FIRST, _LAST = int(Flag.FIRST), int(Flag.LAST)
 

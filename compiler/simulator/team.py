@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from compiler.isa import meaning
+from compiler.isa.binary import Binary
 from compiler.isa.instruction import Flag, Instruction, Op
 from compiler.isa.meaning import Factors, Inputs, joined
 from compiler.isa.numbering import numbered
@@ -20,16 +20,13 @@ from compiler.simulator.batch import Shape
 from compiler.simulator.count import Tally
 from compiler.simulator.forms import Array
 from compiler.simulator.kept import Kept
+from compiler.simulator.memory import Memory
 from compiler.simulator.pieces import coordinates
 from compiler.simulator.placing import Crowd, Unclear
+from compiler.simulator.processor import Host
+from compiler.simulator.sequence import Sequence as Order
 from compiler.simulator.sequence import terms
-
-if TYPE_CHECKING:
-    from compiler.isa.binary import Binary
-    from compiler.simulator.memory import Memory
-    from compiler.simulator.processor import Host
-    from compiler.simulator.sequence import Sequence as Order
-    from compiler.targets import Target
+from compiler.targets import Target
 
 _AT_ONCE = 1 << 18  # elements worked on together: they stay in a cache
 _SUMS, _FACTORS = BLOCK, 1 << 20  # of products: sums stay in a cache, factors are used up one after the other

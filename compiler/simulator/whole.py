@@ -7,15 +7,16 @@ computed is the same to the bit, and so is what is counted; ``Unclear`` leaves a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from compiler.isa.alike import Array
+from compiler.isa.binary import Binary
 from compiler.isa.instruction import Flag, Op
 from compiler.isa.numbering import numbered
 from compiler.isa.stream import Stream
 from compiler.simulator.batch import Shape
 from compiler.simulator.count import Tally
+from compiler.simulator.forms import Form
 from compiler.simulator.hazards import checked, distinct
 from compiler.simulator.levels import groups, levels
 from compiler.simulator.memory import Memory
@@ -24,12 +25,7 @@ from compiler.simulator.processor import Host
 from compiler.simulator.sequence import chained, sequence
 from compiler.simulator.team import Work
 from compiler.simulator.watch import Watch
-
-if TYPE_CHECKING:
-    from compiler.isa.alike import Array
-    from compiler.isa.binary import Binary
-    from compiler.simulator.forms import Form
-    from compiler.targets import Target
+from compiler.targets import Target
 
 _STRETCH = 1 << 17  # accesses to lines that are looked at together
 _ALONE = (int(Op.GATHER), int(Op.SCATTER), int(Op.SORT), int(Op.BRANCH))  # kinds that are few

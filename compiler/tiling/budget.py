@@ -4,14 +4,9 @@ counted in tiles placed. Neither is ever in seconds, so that every machine answe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from compiler.errors import ModelError
-from compiler.ir.graph import Join, Reshape, View
-
-if TYPE_CHECKING:
-    from compiler.ir.graph import Graph
-    from compiler.tiling.tile import Tile
+from compiler.ir.graph import Graph, Join, Reshape, View
+from compiler.tiling.tile import Tile
 
 EFFORT = 100_000  # instructions of a program of no operations; they take ten seconds or so
 OPERATION = 20  # and an operation or an input is as much work as so many; other names of the same bytes are little

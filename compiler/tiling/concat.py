@@ -6,16 +6,12 @@ Likewise parts of a merge are written where the merged value lies, and a state's
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from compiler.ir.graph import Compute, Gather, Join, Merge, Reshape, Scatter, Sort, View, reads_of
+from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Reshape, Scatter, Sort, View, reads_of
 from compiler.tiling.place import Place
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from compiler.ir.graph import Graph, Node
 
 
 class Home(NamedTuple):

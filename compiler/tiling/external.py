@@ -12,7 +12,7 @@ import sys
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,16 +20,12 @@ from compiler.ir.access import Access
 from compiler.ir.types import DType
 from compiler.isa.instruction import Instruction, Op
 from compiler.isa.table import accesses
+from compiler.targets import Target
 from compiler.tiling import place as pl
 from compiler.tiling.budget import Tiles
-from compiler.tiling.space import written
-from compiler.tiling.tile import make
-
-if TYPE_CHECKING:
-    from compiler.targets import Target
-    from compiler.tiling.space import Buffer, Space
-    from compiler.tiling.tile import Tile
-    from compiler.tiling.tiler import Tiler
+from compiler.tiling.space import Buffer, Space, written
+from compiler.tiling.tile import Tile, make
+from compiler.tiling.tiler import Tiler
 
 RESIDENT, WEIGHTS, EVERYTHING = range(
     3

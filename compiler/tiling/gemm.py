@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from compiler.costs.contraction import Roles, factor_types, loops_used, plane_tile, roles
 from compiler.ir.access import Access
+from compiler.ir.graph import Compute, Operand
+from compiler.ir.types import DType
 from compiler.isa.geometry import touches
 from compiler.isa.instruction import Instruction, Op
 from compiler.isa.stream import Loop, Stream
@@ -20,12 +22,6 @@ from compiler.tiling.loop_nests import LoopNest
 from compiler.tiling.readers import loop_strides
 from compiler.tiling.stationary import stacked, steps
 from compiler.tiling.tiler import Groups, Tiler, pieces, program
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from compiler.ir.graph import Compute, Operand
-    from compiler.ir.types import DType
 
 
 @dataclass

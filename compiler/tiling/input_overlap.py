@@ -9,15 +9,11 @@ image) follows nothing, nor does what reads it.
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 from compiler.costs.contraction import fits_planes, plane_tile, product_shape
 from compiler.costs.cycles import input_cycles, plane_cycles
-from compiler.ir.graph import Compute, reads_of
-
-if TYPE_CHECKING:
-    from compiler.ir.graph import Graph, Node
-    from compiler.isa.machine import Machine
+from compiler.ir.graph import Compute, Graph, Node, reads_of
+from compiler.isa.machine import Machine
 
 
 class InputOverlap:

@@ -5,18 +5,14 @@ narrow parts, of which only a few elements would lie in each line.
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
-from compiler.ir.graph import Compute
+from compiler.ir.graph import Compute, Join
 from compiler.isa.geometry import touches
+from compiler.isa.machine import Machine
 from compiler.isa.stream import Loop, Stream
 from compiler.tiling.place import Place, ordered_strides
-
-if TYPE_CHECKING:
-    from compiler.ir.graph import Join
-    from compiler.isa.machine import Machine
-    from compiler.tiling.readers import Order
-    from compiler.tiling.stationary import DataflowSelector
+from compiler.tiling.readers import Order
+from compiler.tiling.stationary import DataflowSelector
 
 CLEARLY = 1.1  # times the cycles that make one order worse than another
 

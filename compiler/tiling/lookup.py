@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from compiler.ir.access import Access
+from compiler.ir.graph import Gather
 from compiler.isa.instruction import Instruction, Op
 from compiler.isa.stream import Gather as Axes
 from compiler.isa.stream import GatherAxis
@@ -12,10 +11,7 @@ from compiler.tiling import place as pl
 from compiler.tiling import relayout, vector
 from compiler.tiling.readers import dense_order
 from compiler.tiling.tile import make
-
-if TYPE_CHECKING:
-    from compiler.ir.graph import Gather
-    from compiler.tiling.tiler import Groups, Tiler
+from compiler.tiling.tiler import Groups, Tiler
 
 
 def gather(node: Gather, tiler: Tiler) -> None:

@@ -6,18 +6,14 @@ cut wherever planes are full, and not only at whole rows.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING
 
 from compiler.ir.access import Access
+from compiler.ir.graph import Compute, Operand
 from compiler.tiling.loop_nests import LoopNest, plain
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from compiler.ir.graph import Compute, Operand
-    from compiler.tiling.place import Place
+from compiler.tiling.place import Place
 
 
 def collapsed(node: Compute, loops: Sequence[int], places: Mapping[str, Place]) -> LoopNest | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING
 
 from compiler.costs.contraction import fits_planes
 from compiler.costs.cycles import input_cycles, link_cycles, plane_cycles, unit_demand
 from compiler.ir.access import Access
 from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Reshape, Scatter, Sort, State, View, reads_of
 from compiler.passes.views import groups
+from compiler.targets import Target
 from compiler.tiling import (
     across,
     contraction,
@@ -32,10 +32,6 @@ from compiler.tiling.loop_collapsing import collapsed
 from compiler.tiling.readers import dense_order
 from compiler.tiling.space import Space
 from compiler.tiling.tiler import Tiler
-
-if TYPE_CHECKING:
-    from compiler.targets import Target
-
 
 Way = list[tuple[gemm.Gemm, Cut]]  # products that together are a contraction, and how each is cut
 PER_CYCLE = 4  # instructions that weigh as much as a cycle where forms of a contraction are compared

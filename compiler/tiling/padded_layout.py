@@ -8,21 +8,18 @@ the filter's rows is off in the plane.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import permutations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from compiler.ir.graph import Compute
 from compiler.isa.geometry import touches
 from compiler.isa.stream import Loop, Stream
 from compiler.tiling import place as pl
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from compiler.ir.graph import Compute
-    from compiler.tiling.tiler import Groups, Tiler
+from compiler.tiling.tiler import Groups, Tiler
 
 
 def place_of_filter(

@@ -8,18 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
 
 from compiler.costs.cycles import vector_stages
-from compiler.ir.graph import Compute, Join, Node, Reshape, View
+from compiler.ir.graph import Compute, Graph, Join, Node, Reshape, View
 from compiler.ir.works import Works
 from compiler.isa.geometry import touches
+from compiler.isa.machine import Machine
 from compiler.isa.stream import Loop, Nest, Stream
 from compiler.tiling.place import Place, ordered_strides
-
-if TYPE_CHECKING:
-    from compiler.ir.graph import Graph
-    from compiler.isa.machine import Machine
 
 Order = tuple[int, ...]
 PORTS = "abcd"

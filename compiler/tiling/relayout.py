@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from compiler.ir.access import Access
 from compiler.tiling import place as pl
 from compiler.tiling import vector
-
-if TYPE_CHECKING:
-    from compiler.tiling.tiler import Tiler
+from compiler.tiling.tiler import Tiler
 
 Order = tuple[int, ...]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from compiler.ir.access import Access
+from compiler.ir.graph import Scatter, Sort
 from compiler.isa.instruction import Flag, Instruction, Op
 from compiler.isa.stream import Gather as Axes
 from compiler.isa.stream import GatherAxis
@@ -17,9 +17,6 @@ from compiler.tiling import place as pl
 from compiler.tiling import vector
 from compiler.tiling.tile import make
 from compiler.tiling.tiler import Groups, Tiler, pieces
-
-if TYPE_CHECKING:
-    from compiler.ir.graph import Scatter, Sort
 
 
 def scatter(node: Scatter, tiler: Tiler) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,13 +17,11 @@ from compiler.ir.mapped import release
 from compiler.isa import stream as isa
 from compiler.isa.flow import Pace, Touched
 from compiler.isa.lines import Pieces
+from compiler.isa.machine import Machine
+from compiler.isa.table import Timing
 from compiler.isa.tables import Pool
 from compiler.isa.timings import Timings
 from compiler.tiling import place as pl
-
-if TYPE_CHECKING:
-    from compiler.isa.machine import Machine
-    from compiler.isa.table import Timing
 
 Array = np.ndarray[Any, Any]
 

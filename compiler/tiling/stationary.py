@@ -7,11 +7,10 @@ that the operands' places cause; the result's readers are priced with it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from math import gcd, prod
-from typing import TYPE_CHECKING
 
 from compiler.costs.contraction import (
     Roles,
@@ -23,17 +22,12 @@ from compiler.costs.contraction import (
     roles,
 )
 from compiler.costs.cycles import epilogue_stages
-from compiler.ir.graph import Compute, reads_of
+from compiler.ir.graph import Compute, Graph, reads_of
+from compiler.isa.machine import Machine
 from compiler.isa.stream import points
+from compiler.tiling.input_overlap import InputOverlap
 from compiler.tiling.place import Place, ordered_strides
 from compiler.tiling.readers import Order, Readers, fetches, loop_strides, nest, ordered
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from compiler.ir.graph import Graph
-    from compiler.isa.machine import Machine
-    from compiler.tiling.input_overlap import InputOverlap
 
 Pitch = tuple[int, int] | None  # innermost dimensions whose extent is padded, and to a multiple of how many bytes
 LONG_ROWS = 320  # rows of one product where lines are fetched along the rows

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from compiler.isa.flow import ROWS, WHOLE
-from compiler.isa.table import TABLE, accesses, pace
-
-if TYPE_CHECKING:
-    from compiler.isa.instruction import Instruction
-    from compiler.isa.table import Access, Timing
-    from compiler.tiling.space import Space
+from compiler.isa.instruction import Instruction
+from compiler.isa.table import TABLE, Access, Timing, accesses, pace
+from compiler.tiling.space import Space
 
 Array = np.ndarray[Any, Any]
 

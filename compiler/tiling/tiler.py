@@ -5,25 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import gcd
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from compiler.ir.access import Access
+from compiler.ir.expr import Expr
+from compiler.ir.graph import Graph, Guard, Operand
 from compiler.isa.instruction import Instruction, Op
 from compiler.isa.program import Program, Step
 from compiler.passes.rewriter import fresh
+from compiler.targets import Target
 from compiler.tiling import chains
 from compiler.tiling import place as pl
 from compiler.tiling.budget import Tiles
-
-if TYPE_CHECKING:
-    from compiler.ir.expr import Expr
-    from compiler.ir.graph import Graph, Guard, Operand
-    from compiler.targets import Target
-    from compiler.tiling.cut import Cut
-    from compiler.tiling.layout import Layout
-    from compiler.tiling.space import Space
+from compiler.tiling.cut import Cut
+from compiler.tiling.layout import Layout
+from compiler.tiling.space import Space
 
 COPIED = 8  # values that may be copied are at most this part of memory
 

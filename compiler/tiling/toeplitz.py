@@ -11,20 +11,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from compiler.costs.contraction import factor_types, plane_tile, products_per_pass, roles
 from compiler.costs.cycles import epilogue_stages
+from compiler.ir.access import Access
+from compiler.ir.graph import Compute, Graph
 from compiler.isa.flow import offsets
+from compiler.isa.machine import Machine
+from compiler.isa.stream import Stream
 from compiler.tiling.loop_nests import LoopNest, packed_batch, plain, split
-
-if TYPE_CHECKING:
-    from compiler.ir.access import Access
-    from compiler.ir.graph import Compute, Graph
-    from compiler.isa.machine import Machine
-    from compiler.isa.stream import Stream
 
 Sizes = tuple[tuple["Slide", int], ...]
 

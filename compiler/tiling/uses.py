@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from math import prod
-from typing import TYPE_CHECKING
 
 from compiler.costs.contraction import fits_planes, plane_tile, roles
-from compiler.ir.graph import Compute, Join, Reshape, View, operands_of, reads_of
+from compiler.ir.graph import Compute, Graph, Join, Node, Reshape, View, operands_of, reads_of
+from compiler.isa.machine import Machine
 from compiler.passes.views import groups
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from compiler.ir.graph import Graph, Node
-    from compiler.isa.machine import Machine
-    from compiler.tiling.stationary import Dataflow
+from compiler.tiling.stationary import Dataflow
 
 FACTORS = 2  # operands of a contraction that are multiplied
 FEW_ROWS = 32  # rows of a product that are one piece on the planes

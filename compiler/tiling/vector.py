@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from math import isqrt, prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from compiler.errors import ModelError
 from compiler.ir.access import Access
+from compiler.ir.graph import Compute, Operand
 from compiler.isa.instruction import Instruction, Op
 from compiler.isa.timing import tree_depth
 from compiler.numerics.reduce import REDUCER_CODES
@@ -19,11 +20,6 @@ from compiler.tiling import place as pl
 from compiler.tiling.readers import fetches, loop_strides, nest
 from compiler.tiling.tile import make
 from compiler.tiling.tiler import Groups, Tiler, aligned, pieces, program
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from compiler.ir.graph import Compute, Operand
 
 PIECES = 12  # pieces that a large map is cut into, so that layers overlap
 FOLLOWING = 48  # and one that is worked on while an image comes in: its readers stay close behind it
