@@ -79,8 +79,7 @@ def _at(plan: Plan, constants: dict[int, int], size: int) -> Plan:
 def _written(one: Emitted, plan: Plan, image: bytes) -> Binary:
     for b in plan.space.buffers.values():
         if b.kind == "constant" and b.size:
-            at = plan.address[b.number]
-            b.data = np.frombuffer(image, np.uint8, b.size, at)
+            b.data = np.frombuffer(image, np.uint8, b.size, plan.address[b.number])
     bare = replace(plan, graph=replace(plan.graph, constants={}))
     binary = emit(bare, one.notes | {"buffers": buffers_of(plan)})
     return replace(binary, constants=image, derived=one.binary.derived)

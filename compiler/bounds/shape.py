@@ -62,8 +62,7 @@ def _inside(offset: int, row: tuple[int, ...], loops: tuple[int, ...], extent: i
             np.add.at(together, spread - low, np.repeat(counts, n))
             places = np.flatnonzero(together)
             values, counts = places + low, together[places]
-    good = int(counts[(values >= 0) & (values < extent)].sum())
-    return Fraction(good, int(counts.sum()))
+    return Fraction(int(counts[(values >= 0) & (values < extent)].sum()), int(counts.sum()))
 
 
 def always_reads(operand: Operand, graph: Graph, loops: tuple[int, ...], parallel: int) -> bool:

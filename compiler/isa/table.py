@@ -1,6 +1,6 @@
 """The instruction table: one entry per instruction, from which everything else is made.
 
-Encoder, decoder, assembler, disassembler, simulator, the compiler's cost formulas and the page ``docs/compiler/isa.md``
+Encoder, decoder, disassembler, simulator, the compiler's cost formulas and the page ``docs/compiler/isa.md``
 read this table; nothing about an instruction is written anywhere else.
 """
 

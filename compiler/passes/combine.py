@@ -37,12 +37,6 @@ def combine(graph: Graph) -> Graph:
     return replace(work.writer.each(made, Compute), metadata={**graph.metadata, "combined": listed})
 
 
-def combined_groups(graph: Graph) -> list[list[str]]:
-    """Names of the operations of every group that became one."""
-    found: list[list[str]] = json.loads(graph.metadata.get("combined", "[]"))
-    return found
-
-
 def _groups(graph: Graph) -> list[list[Compute]]:
     """Contractions that can be one, each on its own at least."""
     groups: dict[object, list[Compute]] = {}

@@ -232,8 +232,7 @@ def _merged(term: Term, operands: list[Operand], work: Conversion) -> Term:
     if term.name != "add" or args[0].name != "add":
         return term
     first, second = args[0].args[1], args[1]
-    arrays = [_constant(t, operands, work) for t in (first, second)]
-    left, right = arrays
+    left, right = [_constant(t, operands, work) for t in (first, second)]
     if left is None or right is None:
         return term
     (a, at), (b, also) = left, right

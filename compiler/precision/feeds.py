@@ -48,8 +48,7 @@ def seeded(graph: Graph, count: int | None = None) -> list[dict[str, Array]]:
 
 def unseen(graph: Graph) -> list[dict[str, Array]]:
     """Other feeds, to measure with: at least one, of at least the size of those that give ranges."""
-    count = max(1, (affordable(graph) + _more(graph)) // SHARE)
-    return _feeds(graph, UNSEEN, range(count))
+    return _feeds(graph, UNSEEN, range(max(1, (affordable(graph) + _more(graph)) // SHARE)))
 
 
 def affordable(graph: Graph) -> int:

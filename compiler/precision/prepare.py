@@ -106,8 +106,7 @@ def _limits(found: Calibration) -> list[float]:
     limits = [found.limit]
     for value in _losses(found):
         if value >= limits[-1]:
-            steps = (value - limits[0]) // STEP + 1
-            limits.append(limits[0] + STEP * steps)
+            limits.append(limits[0] + STEP * ((value - limits[0]) // STEP + 1))
     return limits if len(limits) <= ROUNDS else [*limits[:ROUNDS], NONE]
 
 

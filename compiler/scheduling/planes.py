@@ -82,8 +82,7 @@ class Plane:
         if ready > at:
             at = ready
         if block.weights in self.held:
-            there = self.held[block.weights][1]
-            at = min(at, max(ready, there))
+            at = min(at, max(ready, self.held[block.weights][1]))
         elif block.kind in self.none:
             known = self.none[block.kind]
             if known[0] <= loadable and known[1] <= at < known[2]:

@@ -24,8 +24,7 @@ _Columns = list[tuple[Array, ...]]
 
 def demand_of_whole(whole: Whole) -> Demand:
     """What one inference of a program uses that has been checked as a whole."""
-    count = len(whole.records)
-    found = whole.watch.accesses(0, count)
+    found = whole.watch.accesses(0, len(whole.records))
     touched = _bytes(whole.binary, whole.target, whole.watch.forms)
     return Demand(
         Work(

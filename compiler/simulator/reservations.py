@@ -56,10 +56,6 @@ class Reservations:
                 return Conflict(int(found[0]), uses is self.moving)
         return None
 
-    def is_legal(self, interval: int) -> bool:
-        """Whether inferences may begin every ``interval`` cycles."""
-        return interval >= max(1, self.least) and self.conflict(interval) is None
-
     def shorter(self, interval: int) -> int | None:
         """The smallest legal interval that is shorter than ``interval``; None when there is none."""
         low = max(1, self.least, *(-(-_busiest(uses) // copies) for uses, copies in self._groups))

@@ -155,8 +155,7 @@ def execute(
     for tally, start in zip(tallies, starts, strict=True):
         tally.end = max(0, tally.end - start)
     counted = [tally.counters(binary, processor.memory, binary.interval) for tally in tallies]
-    named = [_named(binary, host) for host in hosts]
-    return named, counted, after
+    return [_named(binary, host) for host in hosts], counted, after
 
 
 def _check_interval(processor: Processor) -> None:

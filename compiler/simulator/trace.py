@@ -43,8 +43,7 @@ def chrome_trace(data: bytes) -> dict[str, Any]:
 
     Exact cycles are in each event's ``args``, because microseconds are fractions.
     """
-    binary = Binary.from_bytes(data)
-    target = target_of(binary)
+    target = target_of(Binary.from_bytes(data))
     rows = {f"{name}[{n}]": row for row, (name, n) in enumerate(target.instances())}
     scale = 1_000_000 / target.clock_hz
     events: list[dict[str, Any]] = [

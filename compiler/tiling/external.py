@@ -72,8 +72,7 @@ def offsets(space: Space) -> dict[str, int]:
 
 def image(space: Space, constants: Iterable[np.ndarray[Any, Any]]) -> bytes | memoryview:
     """External memory as it is when the program has been loaded. ``constants``: those of the graph."""
-    places = offsets(space)
-    outside = [(at, space.buffers[name]) for name, at in places.items()]
+    outside = [(at, space.buffers[name]) for name, at in offsets(space).items()]
     return written(outside, sum(b.size for _, b in outside), constants)
 
 
@@ -163,8 +162,7 @@ def _uses(tiler: Tiler) -> tuple[set[str], set[str], set[str]]:
 
 def _event(walk: _Walk, tiles: list[Tile]) -> None:
     """A chain, or a tile of its own: what it reads outside is fetched before it."""
-    wanted = _wanted(walk, tiles)
-    pieces = [(key, _piece(walk, key, source)) for key, source in wanted]
+    pieces = [(key, _piece(walk, key, source)) for key, source in _wanted(walk, tiles)]
     first = len(walk.tiles)
     for tile in tiles:
         walk.number.append(len(walk.tiles))

@@ -140,8 +140,7 @@ def _strides(nest: LoopNest, home: pl.Place) -> list[int]:
 
 def _with_block(node: Compute, r: Roles, block: int, home: pl.Place, tiler: Tiler) -> tuple[list[int], int]:
     """The inner loops with the blocks among them where the moving operand is fetched best; rows of a run of one block."""
-    operand = 1 - r.stationary
-    strides = loop_strides(home, node, operand)
+    strides = loop_strides(home, node, 1 - r.stationary)
     best: tuple[int, int] | None = None
     for at in range(len(r.inner), -1, -1):
         order = [*r.inner[:at], block, *r.inner[at:]]

@@ -130,8 +130,7 @@ class Readers:
                 if other != root:
                     self.joined.setdefault(other, root)
         elif isinstance(node, View | Reshape):
-            value = node.operand.value if isinstance(node, View) else node.input
-            root, path = self.root(value)
+            root, path = self.root(node.operand.value if isinstance(node, View) else node.input)
             self.origin[node.output] = root, (*path, node)
         elif isinstance(node, Compute):
             self._compute(node)

@@ -12,12 +12,13 @@ from compiler.errors import ModelError
 from compiler.ir.graph import Compute, Guard, Merge
 from compiler.ir.guards import taken
 from compiler.ir.verifier import VerifyError, verify
-from compiler.isa.assembly import assemble, disassemble
+from compiler.isa.assembly import disassemble
 from compiler.isa.binary import Binary
 from compiler.isa.instruction import Flag, Instruction, Op, pack
 from compiler.isa.paths import dearest, longest
 from compiler.scheduling.segments import arrange
 from compiler.simulator import SimulationError, simulate
+from tests.compiler.assembler import assemble
 from tests.compiler.flow.models import feeds, if_model, loop_model, nested_model
 from tests.tiers import some
 

@@ -6,9 +6,10 @@ import pytest
 
 from compiler.errors import ModelError
 from compiler.isa import reference
-from compiler.isa.assembly import assemble, disassemble, instruction_text
+from compiler.isa.assembly import disassemble, instruction_text
 from compiler.isa.table import TABLE
 from compiler.targets import reference as targets_reference
+from tests.compiler.assembler import assemble
 from tests.compiler.oracle.programs import product
 
 

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from compiler import targets
-from compiler.isa.assembly import assemble, disassemble
+from compiler.isa.assembly import disassemble
 from compiler.isa.binary import Binary
 from compiler.isa.counting import Counts, dearest_counts
 from compiler.simulator import simulate
+from tests.compiler.assembler import assemble
 from tests.compiler.oracle.hazards import Oracle
 from tests.compiler.oracle.programs import Sample, samples
 

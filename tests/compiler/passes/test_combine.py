@@ -1,5 +1,7 @@
 """Contractions side by side, windows as maps, constants as literals: fewer passes, the same bits."""
 
+import json
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -13,7 +15,6 @@ from compiler.ir.terms import arg
 from compiler.ir.types import DType, TensorType
 from compiler.ir.verifier import verify
 from compiler.passes import combine, literals, optimise, windows
-from compiler.passes.combine import combined_groups
 from tests.compiler.checks import same
 
 F32 = DType.F32
@@ -49,7 +50,7 @@ def test_query_key_and_value_become_one_product_and_the_report_lists_them():
     graph = attention()
     done = optimise(graph, check=lambda g: verify(g) or g)
     assert len(contractions(done)) == 4  # the three as one, scores, values, the last
-    (group,) = combined_groups(done)
+    (group,) = json.loads(done.metadata["combined"])
     assert len(group) == 3
     feed = {"x": np.random.default_rng(1).standard_normal((1, 5, 8)).astype("f4")}
     assert same(run(done, feed)["z"], run(graph, feed)["z"])
@@ -166,7 +167,7 @@ def test_what_is_combined_in_every_step_of_a_recurrent_layer_is_stored_once():
         helper.make_model(helper.make_graph(nodes, "steps", [x], [y], weights), opset_imports=imports)
     )
     done = optimise(graph, check=verify)
-    assert len(combined_groups(done)) == 4
+    assert len(json.loads(done.metadata["combined"])) == 4
     assert sum(a.nbytes for a in done.constants.values()) == 3 * 8 * 8 * 4
     feed = {"x": rng.standard_normal((1, 8)).astype("f4") / 8}
     assert same(run(done, feed)[state], run(graph, feed)[state])

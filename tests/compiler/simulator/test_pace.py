@@ -13,7 +13,7 @@ import compiler
 from compiler import targets
 from compiler.errors import ModelError
 from compiler.ir.graph import Graph
-from compiler.isa.assembly import assemble, disassemble
+from compiler.isa.assembly import disassemble
 from compiler.isa.binary import Binary
 from compiler.simulator import Session, simulate
 from compiler.simulator.pace import demand_of_prepared, demand_of_whole, shortest
@@ -22,6 +22,7 @@ from compiler.simulator.prepare import Preparation
 from compiler.simulator.reservations import Reservations, Uses
 from compiler.simulator.run import target_of
 from compiler.simulator.whole import Whole
+from tests.compiler.assembler import assemble
 from tests.compiler.graphs import feeds_for, graphs
 from tests.compiler.oracle import compiled
 from tests.compiler.oracle.pace import Pace
@@ -29,6 +30,11 @@ from tests.compiler.oracle.programs import Sample
 from tests.tiers import some
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
+
+
+def is_legal(found: Reservations, interval: int) -> bool:
+    """Whether inferences may begin every ``interval`` cycles."""
+    return interval >= max(1, found.least) and found.conflict(interval) is None
 
 
 @pytest.fixture(params=[sample.name for sample in compiled.samples()])
@@ -81,7 +87,7 @@ def test_both_ways_to_simulate_count_the_same_uses() -> None:
             continue
         second = demand_of_prepared(binary, target, Preparation(binary, target).run()).reservations
         assert (first.copies, first.least, first.span) == (second.copies, second.least, second.span)
-        legal = [[one.is_legal(k) for k in range(1, binary.latency + 2)] for one in (first, second)]
+        legal = [[is_legal(one, k) for k in range(1, binary.latency + 2)] for one in (first, second)]
         assert legal[0] == legal[1]
         compared += 1
     assert compared >= 4
@@ -92,7 +98,7 @@ def test_programs_of_the_format_before_keep_their_interval() -> None:
     outputs, counters = simulate(sample.binary.to_bytes(), sample.feeds[0])
     target = target_of(sample.binary)
     uses = demand_of_whole(Whole(sample.binary, target)).reservations
-    legal = [k for k in range(sample.binary.interval, sample.binary.latency + 1) if uses.is_legal(k)]
+    legal = [k for k in range(sample.binary.interval, sample.binary.latency + 1) if is_legal(uses, k)]
     assert len(legal) > 1
     for stated in (*legal[:3], legal[-1]):
         before = replace(sample.binary, interval=stated, derived=False)
@@ -157,6 +163,6 @@ def test_the_shortest_interval_is_the_first_at_which_no_resource_is_used_twice(
         return interval >= max(1, least)
 
     truth = [k for k in range(1, span + 1) if legal(k)]
-    assert [k for k in range(1, span + 1) if found.is_legal(k)] == truth
+    assert [k for k in range(1, span + 1) if is_legal(found, k)] == truth
     for stated in (span, span // 2):
         assert found.shorter(stated) == next((k for k in truth if k < stated), None)

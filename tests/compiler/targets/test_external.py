@@ -144,7 +144,8 @@ def test_a_program_larger_than_external_memory_is_refused(pebble):
 
 
 def test_external_memory_survives_the_container_and_its_text(pebble):
-    from compiler.isa.assembly import assemble, disassemble
+    from compiler.isa.assembly import disassemble
+    from tests.compiler.assembler import assemble
 
     _, binary = binary_of(product(4, 100, 100), pebble, WEIGHTS)
     assert Binary.from_bytes(binary.to_bytes()) == binary
