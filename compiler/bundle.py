@@ -15,7 +15,7 @@ from compiler.program import Program
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from compiler.ir.graph import Graph
+    from compiler.ir import Graph
     from compiler.sessions import BundleSession
 
 MAGIC = b"TAKTBUN\n"

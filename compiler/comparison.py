@@ -8,7 +8,7 @@ from typing import Any
 from compiler import reporting, targets
 from compiler.driver import quiet
 from compiler.errors import DoesNotFit, ModelError
-from compiler.ir.graph import Graph
+from compiler.ir import Graph
 from compiler.precision import Calibration
 from compiler.program import Program
 from compiler.targets import Target

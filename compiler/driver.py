@@ -13,7 +13,7 @@ from compiler.codegen.notes import notes
 from compiler.codegen.pace import shortest_interval
 from compiler.collecting import uncollected
 from compiler.errors import ModelError
-from compiler.ir.graph import Graph
+from compiler.ir import Graph
 from compiler.ir.guards import taken
 from compiler.precision import PRECISIONS, Calibration, offered, prepare
 from compiler.precision.feeds import fitting

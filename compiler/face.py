@@ -14,7 +14,7 @@ from compiler.program import Program
 if TYPE_CHECKING:
     from compiler.frontend.reader import Source
     from compiler.frontend.states import Pair
-    from compiler.ir.graph import Graph
+    from compiler.ir import Graph
 
 Dims = Mapping[str, int | Sequence[int]]
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from compiler import frontend
 from compiler.frontend.reader import Source, opsets, read_model
-from compiler.ir import written
-from compiler.ir.graph import Graph
+from compiler.ir import Graph, written
 
 if TYPE_CHECKING:
     from onnx import ModelProto, ValueInfoProto

@@ -8,7 +8,7 @@ from typing import Any
 
 from compiler import targets
 from compiler.errors import DoesNotFit, ModelError
-from compiler.ir.graph import Graph, Join, Reshape, Scatter, View, reads_of
+from compiler.ir import Graph, Join, Reshape, Scatter, View, reads_of
 from compiler.passes.bands import in_bands
 from compiler.precision.plan import is_float_contraction
 from compiler.scheduling.branches import guarded

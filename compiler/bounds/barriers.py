@@ -16,7 +16,7 @@ from operator import add
 import numpy as np
 
 from compiler.bounds.interval import Prices, Table
-from compiler.ir.graph import Node
+from compiler.ir import Node
 
 PAIRS = 128  # jobs of which all pairs of heads and tails are tried at once
 

@@ -16,8 +16,8 @@ from compiler.bounds.recurrence import recurrence
 from compiler.bounds.times import Times, transfer
 from compiler.bounds.ways import Ways
 from compiler.bounds.work import SCHEDULED, Work, forms, loaded_before, sparse
-from compiler.ir.graph import Compute, Graph, Node
-from compiler.isa.machine import Machine
+from compiler.ir import Compute, Graph, Node
+from compiler.isa import Machine
 from compiler.isa.timing import ceil_div
 
 Longs = np.ndarray[tuple[int, ...], np.dtype[np.int64]]

@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 
 from compiler.bounds.shape import read_operands, unmixed
-from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Operand, Reshape, Scatter, Sort, View
+from compiler.ir import Compute, Gather, Graph, Join, Node, Operand, Reshape, Scatter, Sort, View
 
 Flags = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 Points = np.ndarray[tuple[int, ...], np.dtype[np.int64]]

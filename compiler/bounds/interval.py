@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from compiler.bounds.work import SCHEDULED, Work
-from compiler.isa.machine import Machine
+from compiler.isa import Machine
 
 SCALE = 1 << 10  # works are rounded down to this fraction of a cycle
 ROUNDS, FINER = 4, 10  # of the search, and parts of a stretch in each

@@ -12,8 +12,8 @@ from fractions import Fraction
 from math import prod
 
 from compiler.bounds.shape import Box
-from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Operand, Reshape, View
-from compiler.isa.machine import Machine
+from compiler.ir import Compute, Gather, Graph, Join, Merge, Node, Operand, Reshape, View
+from compiler.isa import Machine
 
 
 def mover_cycles(node: Gather, graph: Graph, machine: Machine, box: Box | None) -> Fraction:

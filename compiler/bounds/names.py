@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from compiler.bounds.shape import Box
-from compiler.ir.graph import Graph, Join, Reshape
+from compiler.ir import Graph, Join, Reshape
 from compiler.isa.timing import ceil_div
 
 Group = tuple[list[int], list[int]]

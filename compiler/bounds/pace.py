@@ -13,10 +13,9 @@ import numpy as np
 from compiler.bounds.planes import Rough, inside
 from compiler.bounds.shape import Box, read_operands
 from compiler.bounds.work import Work, forms, on_vector, sums_decide, vector_lanes
-from compiler.costs.contraction import has_plane_types
-from compiler.costs.cycles import alu_passes, epilogue_stages, vector_stages
-from compiler.ir.graph import Compute, Gather, Graph, Node, Scatter, Sort
-from compiler.isa.machine import Machine
+from compiler.costs import alu_passes, epilogue_stages, has_plane_types, vector_stages
+from compiler.ir import Compute, Gather, Graph, Node, Scatter, Sort
+from compiler.isa import Machine
 from compiler.isa.timing import ceil_div, tree_depth
 
 BEFOREHAND = ("weights", "external")  # what may be done before an operation's inputs exist

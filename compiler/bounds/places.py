@@ -16,7 +16,7 @@ import numpy as np
 from compiler.bounds.names import factored
 from compiler.bounds.reads import Reading
 from compiler.bounds.shape import Box, Places, Steps, distinct
-from compiler.ir.graph import Graph, Reshape
+from compiler.ir import Graph, Reshape
 from compiler.isa.timing import ceil_div
 
 MOST = 1 << 16  # elements that are looked at one by one

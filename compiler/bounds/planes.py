@@ -32,9 +32,8 @@ from math import prod
 import numpy as np
 
 from compiler.bounds.shape import Box, inside_share, overlapping
-from compiler.costs.contraction import loops_used, product_shape, roles
-from compiler.ir.access import Access
-from compiler.ir.graph import Compute, Graph, Operand
+from compiler.costs import loops_used, product_shape, roles
+from compiler.ir import Access, Compute, Graph, Operand
 from compiler.isa.timing import ceil_div
 
 Lines = dict[int, int]  # products of a sum that meet data -> how many such lines (rows or columns, over the batch)

@@ -13,8 +13,8 @@ from compiler.bounds.interval import PRICE, Prices, Table, best_prices, corner
 from compiler.bounds.times import Times
 from compiler.bounds.ways import Ways
 from compiler.bounds.work import SCHEDULED, Work
-from compiler.ir.graph import Graph, Node
-from compiler.isa.machine import Machine
+from compiler.ir import Graph, Node
+from compiler.isa import Machine
 
 WEIGHTS = SCHEDULED.index("weights")
 EARLY = (WEIGHTS, SCHEDULED.index("external"))  # what may be done before an operation's inputs exist

@@ -21,7 +21,7 @@ from math import prod
 import numpy as np
 
 from compiler.bounds.shape import Box, Places, always_reads, distinct, mixed_loops, read_operands
-from compiler.ir.graph import Compute, Gather, Graph, Node, Operand, View, operands_of
+from compiler.ir import Compute, Gather, Graph, Node, Operand, View, operands_of
 
 MOST = 1 << 22  # elements of a value that are looked at one by one
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from compiler.bounds.pace import Pace
 from compiler.bounds.ways import Ways
-from compiler.ir.graph import Graph, Join, Scatter
+from compiler.ir import Graph, Join, Scatter
 
 STATES = 64  # more are not looked at
 

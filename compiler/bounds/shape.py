@@ -8,9 +8,8 @@ from functools import lru_cache, reduce
 
 import numpy as np
 
-from compiler.costs.contraction import loops_used
-from compiler.ir.access import Access
-from compiler.ir.graph import Compute, Graph, Operand
+from compiler.costs import loops_used
+from compiler.ir import Access, Compute, Graph, Operand
 
 Box = tuple[int, ...]
 Steps = tuple[tuple[int, int], ...]  # coefficient and count: all sums of some multiple of each

@@ -19,8 +19,8 @@ from compiler.bounds.pace import ELSEWHERE, ON_PLANES, Pace
 from compiler.bounds.reads import Reading
 from compiler.bounds.shape import Box, Places
 from compiler.bounds.ways import Ways
-from compiler.ir.graph import Compute, Join, Node, Reshape, Scatter, Sort
-from compiler.isa.machine import LinkUnit, Machine
+from compiler.ir import Compute, Join, Node, Reshape, Scatter, Sort
+from compiler.isa import LinkUnit, Machine
 from compiler.isa.timing import ceil_div
 
 DEEP = 128  # operations behind each other that are followed for one box; the first element says something, too

@@ -10,7 +10,7 @@ from compiler.bounds.demand import Demands
 from compiler.bounds.pace import Counted
 from compiler.bounds.reads import Reading, covered, readings
 from compiler.bounds.shape import Box
-from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Reshape, Scatter, Sort, View, operands_of, reads_of
+from compiler.ir import Compute, Gather, Graph, Join, Node, Reshape, Scatter, Sort, View, operands_of, reads_of
 
 NEAR = 64  # boxes that are followed back from an element, in search of what it needs all of
 MOST, FEW = 1 << 16, 32  # operations that are looked at in search of bodies: over all values, and for each at least

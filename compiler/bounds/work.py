@@ -14,10 +14,9 @@ from math import ceil, prod
 from compiler.bounds.lookups import mover_cycles
 from compiler.bounds.planes import beats, by_sums, ends, grid, one_sided
 from compiler.bounds.shape import Box, inside_share, read_box, read_operands, unmixed
-from compiler.costs.contraction import has_plane_types, product_shape
-from compiler.costs.cycles import alu_passes, epilogue_stages, vector_stages
-from compiler.ir.graph import Compute, Gather, Graph, Node, Operand, Reshape, Scatter, Sort, View
-from compiler.isa.machine import Machine
+from compiler.costs import alu_passes, epilogue_stages, has_plane_types, product_shape, vector_stages
+from compiler.ir import Compute, Gather, Graph, Node, Operand, Reshape, Scatter, Sort, View
+from compiler.isa import Machine
 from compiler.isa.timing import ceil_div, lanes, sort_run, sort_stages
 
 Work = dict[str, Fraction]  # unit class -> unit-cycles

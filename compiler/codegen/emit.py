@@ -8,11 +8,8 @@ from typing import Any
 import numpy as np
 
 from compiler.errors import ModelError
+from compiler.isa import TABLE, UNIT_CLASSES, Gather, GatherAxis, Op, Stream, pack
 from compiler.isa.binary import Binary, StateSlot
-from compiler.isa.instruction import Op, pack
-from compiler.isa.machine import UNIT_CLASSES
-from compiler.isa.stream import Gather, GatherAxis, Stream
-from compiler.isa.table import TABLE
 from compiler.scheduling.build import Plan
 from compiler.tiling import external
 from compiler.tiling.space import relocated, written

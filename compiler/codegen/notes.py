@@ -7,8 +7,8 @@ from collections import defaultdict
 from typing import Any
 
 from compiler.codegen.critical import critical_path
-from compiler.ir.graph import Compute, Graph, Node, reads_of
-from compiler.isa.instruction import Op
+from compiler.ir import Compute, Graph, Node, reads_of
+from compiler.isa import Op
 from compiler.scheduling.build import Plan
 from compiler.tiling import external
 

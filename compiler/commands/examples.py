@@ -15,9 +15,8 @@ from compiler.bundle import Buckets
 from compiler.commands import files
 from compiler.commands.guard import WrongOption
 from compiler.errors import ModelError
-from compiler.ir.graph import Graph
-from compiler.ir.types import DType, TensorType
-from compiler.isa.element import NAME
+from compiler.ir import DType, Graph, TensorType
+from compiler.isa import NAME
 
 Array = np.ndarray[Any, Any]
 Feeds = list[dict[str, Array]]

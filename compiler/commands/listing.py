@@ -10,7 +10,7 @@ import numpy as np
 
 from compiler.commands.tables import escaped, line_of
 from compiler.commands.tables import markdown as table
-from compiler.ir.types import DType
+from compiler.ir import DType
 from compiler.isa.resources import Counters
 from compiler.precision.error import ENDLESS
 from compiler.program import Program

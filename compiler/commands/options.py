@@ -19,7 +19,7 @@ from compiler.commands.progress import shown
 from compiler.commands.words import spoken
 from compiler.driver import Stage, quiet
 from compiler.errors import ModelError
-from compiler.ir.graph import Graph
+from compiler.ir import Graph
 from compiler.precision import PRECISIONS
 from compiler.precision.artefact import OtherRanges
 from compiler.program import Program

@@ -13,7 +13,7 @@ from compiler.commands.guard import WrongOption
 from compiler.commands.options import add_course, add_sizes, loaded, sizes
 from compiler.commands.progress import shown
 from compiler.errors import ModelError
-from compiler.ir.graph import Graph
+from compiler.ir import Graph
 from compiler.ir.text import blobs, file_text
 from compiler.ir.written import FILE_BYTES
 

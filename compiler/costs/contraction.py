@@ -12,9 +12,8 @@ from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
-from compiler.ir.graph import Compute, Graph, Node, Operand
-from compiler.ir.types import DType
-from compiler.isa.machine import Machine
+from compiler.ir import Compute, DType, Graph, Node, Operand
+from compiler.isa import Machine
 from compiler.isa.meaning import accumulator
 
 BLOCKS = 255  # diagonal blocks of weights: the most that an instruction names

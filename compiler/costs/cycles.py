@@ -11,9 +11,8 @@ from collections.abc import Callable
 from math import prod
 
 from compiler.costs.contraction import factor_types, fits_planes, plane_tile, product_shape, products_per_pass, roles
-from compiler.ir.expr import Expr
-from compiler.ir.graph import Compute, Graph
-from compiler.isa.machine import Machine
+from compiler.ir import Compute, Expr, Graph
+from compiler.isa import Machine
 from compiler.isa.timing import ceil_div, passes
 
 

@@ -18,9 +18,8 @@ from compiler.frontend.operators import RULES
 from compiler.frontend.reader import Source, folder_of, opsets, read_model
 from compiler.frontend.states import Pair, pair_problems, with_states
 from compiler.frontend.tensors import ELEMENT_TYPES, element_type
+from compiler.ir import DType, Graph, TensorType
 from compiler.ir.builder import Builder
-from compiler.ir.graph import Graph
-from compiler.ir.types import DType, TensorType
 from compiler.ir.verifier import verify
 
 __all__ = ["load", "operators", "symbolic_dims"]

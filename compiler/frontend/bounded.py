@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from compiler.frontend.op import Op, Rule, tupled
 from compiler.frontend.operators.elementwise import TABLE as ELEMENTWISE
-from compiler.ir.access import Access
-from compiler.ir.graph import Operand
-from compiler.ir.terms import arg, index, select
+from compiler.ir import Access, Operand, arg, index, select
 
 _MOVING = ("Transpose", "Unsqueeze", "Squeeze", "Slice", "Split", "Gather", "GatherND")
 

@@ -16,8 +16,7 @@ from onnx import ValueInfoProto
 
 from compiler.errors import Hint, ModelError
 from compiler.frontend.tensors import ELEMENT_TYPES
-from compiler.ir.graph import Graph, Join
-from compiler.ir.types import DType
+from compiler.ir import DType, Graph, Join
 
 Array = np.ndarray[Any, Any]
 Names = tuple[str, str]  # of a cache: the input that it comes in by, the output that continues it

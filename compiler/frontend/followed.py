@@ -11,10 +11,21 @@ import numpy as np
 
 from compiler.errors import ModelError
 from compiler.frontend.caches import Cache
-from compiler.ir.access import Access
-from compiler.ir.graph import Compute, Gather, Graph, Node, Operand, Reshape
-from compiler.ir.terms import Term, arg, expression, index
-from compiler.ir.types import DType, TensorType
+from compiler.ir import (
+    Access,
+    Compute,
+    DType,
+    Gather,
+    Graph,
+    Node,
+    Operand,
+    Reshape,
+    TensorType,
+    Term,
+    arg,
+    expression,
+    index,
+)
 
 Array = np.ndarray[Any, Any]
 LENGTH = "cache_length"

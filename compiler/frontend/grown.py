@@ -20,10 +20,10 @@ from compiler.errors import ModelError
 from compiler.frontend.caches import Cache
 from compiler.frontend.followed import Array, Followed
 from compiler.frontend.tails import Tail, tail_of
-from compiler.ir.access import Access
-from compiler.ir.builder import rename_node
-from compiler.ir.graph import (
+from compiler.ir import (
+    Access,
     Compute,
+    DType,
     Gather,
     Graph,
     Join,
@@ -32,12 +32,17 @@ from compiler.ir.graph import (
     Reshape,
     Scatter,
     State,
+    Term,
     View,
+    arg,
+    expression,
+    index,
     operands_of,
     reads_of,
+    select,
+    term_of,
 )
-from compiler.ir.terms import Term, arg, expression, index, select, term_of
-from compiler.ir.types import DType
+from compiler.ir.builder import rename_node
 from compiler.numerics.reduce import identity
 
 

@@ -15,8 +15,8 @@ from compiler.frontend.limits import DEFAULT, Limits
 from compiler.frontend.op import Op, Rule, tupled
 from compiler.frontend.operators import MICROSOFT, OTHERS, RULES
 from compiler.frontend.tensors import ELEMENT_TYPES, tensor_array
+from compiler.ir import TensorType
 from compiler.ir.builder import Builder
-from compiler.ir.types import TensorType
 
 _DOMAINS = ("", "ai.onnx")
 # What an operation that contradicts itself can end in: told like any other mistake of the model, with the cause kept.

@@ -10,11 +10,8 @@ from onnx import AttributeProto, GraphProto
 
 from compiler.errors import Hint, ModelError
 from compiler.frontend.tensors import tensor_array
-from compiler.ir.access import Access
+from compiler.ir import Access, DType, Operand, Term, arg
 from compiler.ir.builder import Builder
-from compiler.ir.graph import Operand
-from compiler.ir.terms import Term, arg
-from compiler.ir.types import DType
 
 Array = np.ndarray[Any, Any]
 Lowered = str | tuple[str | None, ...]

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from compiler.errors import ModelError
-from compiler.ir.graph import Graph, State
-from compiler.ir.types import TensorType
+from compiler.ir import Graph, State, TensorType
 
 Array = np.ndarray[Any, Any]
 Pair = tuple[str, str] | tuple[str, str, Array]  # input, output, and what it holds first (zeros)

@@ -13,7 +13,7 @@ from onnx import defs
 
 from compiler.frontend.op import Lowered, Op, tupled
 from compiler.frontend.operators.derived import other_inputs
-from compiler.ir.types import DType
+from compiler.ir import DType
 
 Restore = Callable[[Lowered], tuple[str | None, ...]]
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from compiler.ir.expr import Expr, Step
+from compiler.ir import Expr, Step
 from compiler.numerics.scalar import SCALAR, evaluate
 
 Tail = float | None

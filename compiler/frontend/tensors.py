@@ -12,7 +12,7 @@ from onnx import TensorProto
 from compiler.errors import ModelError
 from compiler.frontend.external import is_external, mapped
 from compiler.frontend.limits import DEFAULT, Limits
-from compiler.ir.types import DType
+from compiler.ir import DType
 
 Array = np.ndarray[Any, Any]
 

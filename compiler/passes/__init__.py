@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from compiler.ir.graph import Graph
+from compiler.ir import Graph
 from compiler.passes.absorb import absorb
 from compiler.passes.again import again
 from compiler.passes.ahead import ahead

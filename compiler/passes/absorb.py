@@ -12,10 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.ir.access import Access
-from compiler.ir.expr import REDUCED, Expr
-from compiler.ir.graph import Compute, Graph, Node, Operand
-from compiler.ir.terms import Term, arg, exchanged, expression, term_of
+from compiler.ir import REDUCED, Access, Compute, Expr, Graph, Node, Operand, Term, arg, exchanged, expression, term_of
 from compiler.numerics.scalar import apply
 from compiler.passes.clean import dead_code
 from compiler.passes.rewriter import Rewriter

@@ -6,8 +6,7 @@ units have room for a product more, and the pass over memory in between goes.
 
 from __future__ import annotations
 
-from compiler.ir.expr import FREE, Expr
-from compiler.ir.graph import Compute, Graph, Node
+from compiler.ir import FREE, Compute, Expr, Graph, Node
 from compiler.passes.clean import dead_code
 from compiler.passes.fuse import recomputed
 from compiler.passes.rewriter import Rewriter

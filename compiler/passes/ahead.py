@@ -9,10 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.ir.expr import FREE, Expr, straight
-from compiler.ir.graph import Compute, Graph, Node
-from compiler.ir.terms import Term, arg, expression
-from compiler.ir.types import TensorType
+from compiler.ir import FREE, Compute, Expr, Graph, Node, TensorType, Term, arg, expression, straight
 from compiler.numerics.scalar import may_widen
 from compiler.passes.clean import dead_code
 from compiler.passes.fuse import MAX_EXTRA, MAX_STREAMS, recomputed

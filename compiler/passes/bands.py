@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
-from compiler.ir.graph import Compute, Graph, Join, Node, Operand, Part, View, operands_of, reads_of
-from compiler.ir.types import TensorType
+from compiler.ir import Compute, Graph, Join, Node, Operand, Part, TensorType, View, operands_of, reads_of
 from compiler.passes.live import live_bytes
 from compiler.passes.rewriter import Rewriter
 

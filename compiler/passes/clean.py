@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from compiler.ir import Compute, Graph, Node, Scatter, reads_of
 from compiler.ir.builder import FOLD_BYTES, FOLD_POINTS, rename_node
-from compiler.ir.graph import Compute, Graph, Node, Scatter, reads_of
 from compiler.ir.interpreter import InterpreterFault, evaluate_node
 from compiler.ir.text import digest
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.ir.graph import Compute, Graph, Node, Operand, View, sources_of
-from compiler.ir.types import TensorType
+from compiler.ir import Compute, Graph, Node, Operand, TensorType, View, sources_of
 from compiler.passes.rewriter import Rewriter
 
 Array = np.ndarray[Any, Any]

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from math import prod
 
-from compiler.costs.contraction import fits_planes, roles
-from compiler.costs.cycles import alu_passes, full_plane_cycles, link_cycles, unit_demand
-from compiler.ir.graph import Compute, Graph, Node
-from compiler.isa.machine import Machine
+from compiler.costs import alu_passes, fits_planes, full_plane_cycles, link_cycles, roles, unit_demand
+from compiler.ir import Compute, Graph, Node
+from compiler.isa import Machine
 from compiler.passes.legalise import kept_behind, split_post
 
 FULL = (3, 4)  # as full as passes are, about: planes have more to do than passes that are all full

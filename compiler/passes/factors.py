@@ -10,9 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import isfinite
 
-from compiler.ir.expr import REDUCED
-from compiler.ir.graph import Compute, Graph, View, sources_of
-from compiler.ir.terms import Term, arg, const, expression, term_of
+from compiler.ir import REDUCED, Compute, Graph, Term, View, arg, const, expression, sources_of, term_of
 from compiler.passes.patterns import matches, pattern
 from compiler.passes.rewriter import Rewriter
 

@@ -11,10 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from compiler.ir.access import Access
-from compiler.ir.graph import Compute, Gather, Graph, Node, Operand, Reshape
-from compiler.ir.terms import arg, expression, term_of
-from compiler.ir.types import TensorType
+from compiler.ir import Access, Compute, Gather, Graph, Node, Operand, Reshape, TensorType, arg, expression, term_of
 from compiler.numerics.reduce import identity
 from compiler.passes.ahead import ROOM, room
 from compiler.passes.fuse import MAX_STREAMS

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from compiler.ir.access import Access
-from compiler.ir.expr import REDUCED, Expr, Step, spliced, straight
-from compiler.ir.graph import Compute, Graph, Node, Operand, sources_of
+from compiler.ir import REDUCED, Access, Compute, Expr, Graph, Node, Operand, Step, sources_of, spliced, straight
 from compiler.passes.clean import uses
 
 MAX_STREAMS = 4  # operands of a map or a reduction

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.ir.access import Access
-from compiler.ir.graph import Compute, Graph, Node, Operand
-from compiler.ir.terms import Term, arg, expression, term_of
-from compiler.ir.types import TensorType
+from compiler.ir import Access, Compute, Graph, Node, Operand, TensorType, Term, arg, expression, term_of
 from compiler.passes.clean import dead_code, uses
 from compiler.passes.rewriter import Rewriter
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from math import prod
 
-from compiler.ir.graph import Compute, Gather, Graph, Node, Operand, sources_of
-from compiler.ir.types import TensorType
+from compiler.ir import Compute, Gather, Graph, Node, Operand, TensorType, sources_of
 from compiler.passes.clean import dead_code, uses
 from compiler.passes.rewriter import Rewriter
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.ir.terms import Term, const
+from compiler.ir import Term, const
 from compiler.passes.patterns import Found, rewritten, rule
 
 

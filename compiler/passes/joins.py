@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.ir.access import Access
-from compiler.ir.graph import Compute, Graph, Join, Node, Reshape
+from compiler.ir import Access, Compute, Graph, Join, Node, Reshape
 from compiler.passes.clean import dead_code, uses
 from compiler.passes.rewriter import Rewriter
 from compiler.passes.views import canonical

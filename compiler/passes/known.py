@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.ir.access import Access
-from compiler.ir.graph import Gather, Graph, Join, Node, Operand, View
-from compiler.ir.types import TensorType
+from compiler.ir import Access, Gather, Graph, Join, Node, Operand, TensorType, View
 from compiler.passes.rewriter import Rewriter
 
 RUNS = 8  # more are cheaper to look up

@@ -8,13 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from compiler.costs.contraction import fits_planes
-from compiler.costs.cycles import alu_passes
-from compiler.ir.access import Access
-from compiler.ir.expr import FREE, Expr, Step
-from compiler.ir.graph import Compute, Graph, Operand
-from compiler.ir.types import TensorType
-from compiler.isa.machine import Machine
+from compiler.costs import alu_passes, fits_planes
+from compiler.ir import FREE, Access, Compute, Expr, Graph, Operand, Step, TensorType
+from compiler.isa import Machine
 from compiler.passes.rewriter import Rewriter
 
 VECTOR_OPERANDS = 4

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.ir.expr import Expr, Step
-from compiler.ir.graph import Compute, Graph, Node, Operand
+from compiler.ir import Compute, Expr, Graph, Node, Operand, Step
 from compiler.passes.rewriter import Rewriter
 
 EXACT = 1 << 53

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import accumulate
 
-from compiler.ir.graph import Graph, Join, Reshape, View, reads_of
+from compiler.ir import Graph, Join, Reshape, View, reads_of
 
 
 def live_bytes(graph: Graph) -> list[int]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.ir.graph import Compute, Node, Operand, Reshape, View
-from compiler.ir.types import TensorType
+from compiler.ir import Compute, Node, Operand, Reshape, TensorType, View
 from compiler.passes.rewriter import Rewriter
 from compiler.passes.views import groups
 

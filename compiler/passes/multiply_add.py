@@ -10,9 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from compiler.ir.expr import Expr, Step
-from compiler.ir.graph import Compute, Graph
-from compiler.ir.terms import Term, expression
+from compiler.ir import Compute, Expr, Graph, Step, Term, expression
 from compiler.numerics.scalar import SCALAR, may_widen
 from compiler.passes.identities import MULTIPLY_ADD
 from compiler.passes.patterns import Found, rewritten

@@ -16,13 +16,25 @@ from typing import Any
 
 import numpy as np
 
-from compiler.ir.access import Access
+from compiler.ir import (
+    REDUCED,
+    Access,
+    Compute,
+    DType,
+    Gather,
+    Graph,
+    Node,
+    Operand,
+    TensorType,
+    Term,
+    arg,
+    const,
+    expression,
+    select,
+    term_of,
+)
 from compiler.ir.builder import FOLD_BYTES
-from compiler.ir.expr import REDUCED
-from compiler.ir.graph import Compute, Gather, Graph, Node, Operand
 from compiler.ir.interpreter import evaluate_node
-from compiler.ir.terms import Term, arg, const, expression, select, term_of
-from compiler.ir.types import DType, TensorType
 from compiler.passes.clean import dead_code
 from compiler.passes.rewriter import Rewriter
 

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 
-from compiler.ir.graph import Compute, Gather, Graph, Node, Reshape
-from compiler.ir.types import TensorType
+from compiler.ir import Compute, Gather, Graph, Node, Reshape, TensorType
 from compiler.numerics.reduce import identity
 from compiler.passes.rewriter import Rewriter
 from compiler.passes.stages import partial, rest

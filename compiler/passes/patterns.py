@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.ir.terms import Term, const
-from compiler.ir.types import DType
+from compiler.ir import DType, Term, const
 from compiler.numerics.scalar import apply
 
 Found = Mapping[str, Term]

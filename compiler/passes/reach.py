@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from compiler.ir.graph import Compute, Graph
+from compiler.ir import Compute, Graph
 from compiler.passes.rewriter import Rewriter
 
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.ir.access import Access
-from compiler.ir.graph import Compute, Graph, Node, Operand, View, output_dtype, reads_of
-from compiler.ir.types import TensorType
+from compiler.ir import Access, Compute, Graph, Node, Operand, TensorType, View, output_dtype, reads_of
 from compiler.passes.rewriter import Rewriter
 from compiler.passes.views import settled
 

@@ -16,9 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.ir.expr import REDUCED
-from compiler.ir.graph import Compute, Graph, Node, reads_of
-from compiler.ir.terms import Term, const, expression, term_of
+from compiler.ir import REDUCED, Compute, Graph, Node, Term, const, expression, reads_of, term_of
 from compiler.passes.identities import GATE
 from compiler.passes.multiply_add import fused
 from compiler.passes.patterns import matches, pattern, rewritten

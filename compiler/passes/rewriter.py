@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.ir.graph import Graph, Node, Operand, readers_of
-from compiler.ir.types import DType, TensorType
+from compiler.ir import DType, Graph, Node, Operand, TensorType, readers_of
 
 Array = np.ndarray[Any, Any]
 

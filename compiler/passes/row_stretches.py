@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import prod
 
-from compiler.ir.graph import Compute, Graph, Join, Node, Operand, Reshape, View, operands_of, reads_of
+from compiler.ir import Compute, Graph, Join, Node, Operand, Reshape, View, operands_of, reads_of
 
 
 def joins(node: Node, graph: Graph) -> bool:

@@ -16,10 +16,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from compiler.costs.cycles import vector_stages
-from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Operand, Part, Reshape, View, reads_of
-from compiler.ir.types import TensorType
-from compiler.isa.machine import Machine
+from compiler.costs import vector_stages
+from compiler.ir import Compute, Gather, Graph, Join, Node, Operand, Part, Reshape, TensorType, View, reads_of
+from compiler.isa import Machine
 from compiler.passes.live import live_bytes
 from compiler.passes.rewriter import Rewriter
 from compiler.passes.row_stretches import counts, grouped, is_product, joins, leaving, row_dimension

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.ir.graph import Compute, Graph, Node
-from compiler.ir.terms import Term, arg, const, expression, term_of
-from compiler.ir.types import DType
+from compiler.ir import Compute, DType, Graph, Node, Term, arg, const, expression, term_of
 
 EXACT = 1 << 24  # whole numbers below are exact in float32, whatever the order of additions
 LARGEST_CODE = 1 << 8

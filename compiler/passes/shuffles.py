@@ -8,7 +8,7 @@ same holds for pixels that a transposition took from channels, and for windows t
 
 from __future__ import annotations
 
-from compiler.ir.graph import Compute, Graph, Node, Operand, Reshape, View
+from compiler.ir import Compute, Graph, Node, Operand, Reshape, View
 from compiler.passes.loop_splitting import Sizes, merged, split
 from compiler.passes.rewriter import Rewriter
 from compiler.passes.views import fold_views

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import partial
 
-from compiler.ir.graph import Compute, Graph, Node, Reshape, View, operands_of
+from compiler.ir import Compute, Graph, Node, Reshape, View, operands_of
 from compiler.passes.clean import uses
 from compiler.passes.loop_splitting import Sizes, merged, split
 from compiler.passes.rewriter import Rewriter

@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from compiler.ir.expr import Expr, Step
-from compiler.ir.graph import Compute, Graph, Join, Node
-from compiler.ir.terms import Term, const, expression, index, term_of
-from compiler.ir.types import TensorType
+from compiler.ir import Compute, Expr, Graph, Join, Node, Step, TensorType, Term, const, expression, index, term_of
 from compiler.passes.rewriter import Rewriter
 from compiler.passes.stages import partial, rest, staged
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.ir.access import Access
-from compiler.ir.expr import identity
-from compiler.ir.graph import Compute, Node, Operand
-from compiler.ir.types import TensorType
+from compiler.ir import Access, Compute, Node, Operand, TensorType, identity
 from compiler.passes.rewriter import Rewriter
 
 

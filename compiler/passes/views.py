@@ -7,8 +7,7 @@ from dataclasses import replace
 from functools import reduce
 from math import prod
 
-from compiler.ir.access import Access
-from compiler.ir.graph import Compute, Gather, Graph, Node, Operand, Reshape, Scatter, View
+from compiler.ir import Access, Compute, Gather, Graph, Node, Operand, Reshape, Scatter, View
 from compiler.passes.clean import dead_code
 
 Shape = tuple[int, ...]

@@ -9,10 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from compiler.ir.expr import REDUCED
-from compiler.ir.graph import Compute, Graph, Node, Operand
-from compiler.ir.terms import Term, arg, const, expression, term_of
-from compiler.ir.types import TensorType
+from compiler.ir import REDUCED, Compute, Graph, Node, Operand, TensorType, Term, arg, const, expression, term_of
 from compiler.passes.rewriter import Rewriter
 
 LARGEST = 32  # points of a window; beyond, a reduction fills the lanes better

@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any
 
 from compiler.errors import ModelError
-from compiler.ir.graph import Graph
+from compiler.ir import Graph
 from compiler.ir.text import to_text
 from compiler.precision.plan import Range
 

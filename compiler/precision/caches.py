@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from compiler.ir.graph import Graph, Node, Scatter
+from compiler.ir import DType, Graph, Node, Scatter
 from compiler.ir.interpreter import run
-from compiler.ir.types import DType
 from compiler.numerics.codes import encode
 
 Array = np.ndarray[Any, Any]

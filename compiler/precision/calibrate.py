@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from compiler.errors import ModelError
-from compiler.ir.graph import Compute, Graph, Node
+from compiler.ir import Compute, DType, Graph, Node
 from compiler.ir.interpreter import InterpreterFault, evaluate_node
-from compiler.ir.types import DType
 from compiler.precision import caches
 from compiler.precision.artefact import Calibration
 from compiler.precision.contraction import CodedWeights, row_dims

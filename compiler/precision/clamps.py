@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.ir.terms import Term
-from compiler.ir.types import DType
+from compiler.ir import DType, Term
 from compiler.passes.patterns import matches, pattern
 
 LINES = (pattern("x + c"), pattern("x * d + c"))

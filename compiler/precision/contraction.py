@@ -8,10 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.ir.access import Access
-from compiler.ir.graph import Compute, Graph, Operand
-from compiler.ir.terms import Term, arg, const, expression, term_of
-from compiler.ir.types import DType, TensorType
+from compiler.ir import Access, Compute, DType, Graph, Operand, TensorType, Term, arg, const, expression, term_of
 from compiler.numerics.scalar import nearest
 from compiler.precision.clamps import clamped
 from compiler.precision.encoding import Encoding, storing

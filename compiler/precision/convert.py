@@ -8,8 +8,7 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
-from compiler.ir.graph import Compute, Graph, reads_of
-from compiler.ir.types import DType
+from compiler.ir import Compute, DType, Graph, reads_of
 from compiler.passes import again, dead_code, fold_views, merge_equal
 from compiler.precision.artefact import Calibration
 from compiler.precision.contraction import CodedWeights, row_dims

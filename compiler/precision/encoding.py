@@ -12,9 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.ir.expr import FREE
-from compiler.ir.terms import Term, const, expression
-from compiler.ir.types import DType
+from compiler.ir import FREE, DType, Term, const, expression
 from compiler.numerics.codes import encode, inverse
 from compiler.passes.fuse import MAX_EXTRA
 from compiler.passes.identities import CLIP, LINEAR

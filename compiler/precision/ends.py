@@ -14,10 +14,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from compiler.ir.expr import FREE, REDUCED, identity
-from compiler.ir.graph import Compute, Graph, Node, Operand, sources_of
-from compiler.ir.terms import Term, arg, exchanged, expression, term_of
-from compiler.ir.types import TensorType
+from compiler.ir import (
+    FREE,
+    REDUCED,
+    Compute,
+    Graph,
+    Node,
+    Operand,
+    TensorType,
+    Term,
+    arg,
+    exchanged,
+    expression,
+    identity,
+    sources_of,
+    term_of,
+)
 from compiler.passes.rewriter import Rewriter
 from compiler.precision.plan import is_largest
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from compiler.ir.graph import Graph
+from compiler.ir import Graph
 from compiler.numerics.codes import encode
 from compiler.numerics.functions import log
 from compiler.numerics.reduce import reduce

@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.ir.expr import Step
-from compiler.ir.graph import Compute, Gather, Graph, Reshape, Scatter, View, operands_of, reads_of
-from compiler.ir.types import TensorType
+from compiler.ir import Compute, Gather, Graph, Reshape, Scatter, Step, TensorType, View, operands_of, reads_of
 from compiler.precision.inputs import normals
 from compiler.precision.plan import is_float_contraction
 

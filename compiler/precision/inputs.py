@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from compiler.ir.graph import Compute, Graph, Node, Reshape, View, operands_of, readers_of
+from compiler.ir import Compute, DType, Graph, Node, Reshape, TensorType, View, operands_of, readers_of
 from compiler.ir.interpreter import evaluate_node, read
-from compiler.ir.types import DType, TensorType
 
 Array = np.ndarray[Any, Any]
 PLAIN = frozenset(("arg", "const", "add", "sub", "mul", "muladd", "div", "neg", "cast", "max", "min"))

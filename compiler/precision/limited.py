@@ -3,8 +3,7 @@ choices make of such values. The states of recurrent cells are."""
 
 from __future__ import annotations
 
-from compiler.ir.expr import REDUCED, Expr
-from compiler.ir.graph import Compute, Graph, Node
+from compiler.ir import REDUCED, Compute, Expr, Graph, Node
 from compiler.precision.plan import moved
 
 LIMITS = {"tanh", "sigmoid", "erf", "sin", "cos", "sign", "const"}

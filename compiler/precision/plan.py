@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Operand, Reshape, View, operands_of, reads_of
-from compiler.ir.types import DType
+from compiler.ir import Compute, DType, Gather, Graph, Join, Merge, Node, Operand, Reshape, View, operands_of, reads_of
 from compiler.precision.caches import cache_writes
 from compiler.precision.encoding import Encoding, Storage
 

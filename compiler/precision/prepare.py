@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from compiler.errors import ModelError
-from compiler.ir.graph import Graph
-from compiler.ir.types import DType, TensorType
+from compiler.ir import DType, Graph, TensorType
 from compiler.passes import optimise
 from compiler.precision.artefact import Calibration, OtherRanges, identity
 from compiler.precision.calibrate import Measure, observe

@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from compiler.ir.expr import REDUCED, Expr, Step
-from compiler.ir.graph import Compute, Graph, Node
-from compiler.ir.terms import Term, arg, const, expression, term_of
-from compiler.ir.types import DType
+from compiler.ir import REDUCED, Compute, DType, Expr, Graph, Node, Step, Term, arg, const, expression, term_of
 from compiler.passes.identities import RECIPROCAL, times
 from compiler.passes.patterns import rewritten
 from compiler.passes.rewriter import Rewriter

@@ -7,9 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from compiler.ir.graph import Compute, Gather, Graph, Guard, Join, Merge, Node, Operand, View
-from compiler.ir.terms import Term, arg, expression, term_of
-from compiler.ir.types import DType, TensorType
+from compiler.ir import (
+    Compute,
+    DType,
+    Gather,
+    Graph,
+    Guard,
+    Join,
+    Merge,
+    Node,
+    Operand,
+    TensorType,
+    Term,
+    View,
+    arg,
+    expression,
+    term_of,
+)
 from compiler.passes.rewriter import Rewriter
 from compiler.precision.encoding import Encoding, Storage, reading, stored_array, stored_dtype, stored_fill, storing
 from compiler.precision.plan import FLOAT, Plan, is_largest

@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from compiler.ir.access import Access
-from compiler.ir.graph import Compute, Gather, Graph, Node, Operand
-from compiler.ir.terms import Term, arg, expression
-from compiler.ir.types import DType, TensorType
+from compiler.ir import Access, Compute, DType, Gather, Graph, Node, Operand, TensorType, Term, arg, expression
 from compiler.numerics.scalar import nearest
 
 if TYPE_CHECKING:

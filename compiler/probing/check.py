@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from compiler.errors import ModelError
-from compiler.isa.instruction import Op
-from compiler.isa.table import TABLE
+from compiler.isa import TABLE, Op
 from compiler.probing.fit import Change, Measured, explain
 from compiler.probing.lacking import lacking
 from compiler.probing.micro import MicroProgram, described

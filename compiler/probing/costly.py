@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from compiler.errors import DoesNotFit, ModelError
-from compiler.ir.graph import Compute, Graph
-from compiler.isa.instruction import Op
-from compiler.isa.table import TABLE, time
+from compiler.ir import Compute, Graph
+from compiler.isa import TABLE, Op, time
 from compiler.precision import PRECISIONS, Calibration, offered
 from compiler.probing.fit import LARGEST, figure, varied
 from compiler.probing.layers import NAMES, SIZES, feeds, layer

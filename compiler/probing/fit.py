@@ -7,9 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from compiler.isa.instruction import Instruction, Op
-from compiler.isa.table import TABLE, time
-from compiler.isa.tables import program_of
+from compiler.isa import TABLE, Instruction, Op, program_of, time
 from compiler.probing.micro import MicroProgram
 from compiler.targets import Target
 

@@ -7,10 +7,8 @@ from fractions import Fraction
 from itertools import combinations
 from operator import sub
 
+from compiler.isa import TABLE, Op, accesses, fetched, program_of, time
 from compiler.isa.geometry import touches
-from compiler.isa.instruction import Op
-from compiler.isa.table import TABLE, accesses, fetched, time
-from compiler.isa.tables import program_of
 from compiler.probing.fit import Measured
 from compiler.targets import Target
 

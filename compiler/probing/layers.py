@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.ir.graph import Graph
+from compiler.ir import Graph
 
 NAMES = (
     "dense layers",

@@ -6,14 +6,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from compiler.isa import (
+    SIZE,
+    Gather,
+    GatherAxis,
+    Instruction,
+    Loop,
+    Op,
+    Pool,
+    Port,
+    Program,
+    Step,
+    Stream,
+    accesses,
+    pack,
+    program_of,
+    time,
+)
 from compiler.isa.assembly import field_text, nest_text
 from compiler.isa.binary import Binary, MemoryMap
-from compiler.isa.element import SIZE
-from compiler.isa.instruction import Instruction, Op, pack
-from compiler.isa.program import Program, Step
-from compiler.isa.stream import Gather, GatherAxis, Loop, Stream
-from compiler.isa.table import accesses, time
-from compiler.isa.tables import Pool, Port, program_of
 from compiler.targets import Target
 
 COMPILER = "micro-program"

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from compiler.isa.element import SIZE
-from compiler.isa.instruction import Flag, Op
+from compiler.isa import SIZE, TABLE, Flag, Op
 from compiler.isa.meaning import accumulator
-from compiler.isa.table import TABLE
 from compiler.isa.timing import sort_run
 from compiler.numerics.reduce import REDUCER_CODES
 from compiler.numerics.scalar import SCALAR

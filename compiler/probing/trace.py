@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from compiler.errors import ModelError
-from compiler.isa.instruction import Instruction, Op
-from compiler.isa.table import time
+from compiler.isa import Instruction, Op, time
 from compiler.probing.micro import MicroProgram, described
 from compiler.targets import Target
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from compiler.isa import INSTRUCTION_DTYPE, UNIT_CLASSES, unit_class
 from compiler.isa.binary import Binary
 from compiler.isa.counting import Counts, dearest_counts
-from compiler.isa.instruction import INSTRUCTION_DTYPE
-from compiler.isa.machine import UNIT_CLASSES
-from compiler.isa.table import unit_class
 from compiler.isa.timings import Timings
 from compiler.reporting.notes import notes_of
 from compiler.targets import Target

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from compiler.isa import Op, time, unit_class
 from compiler.isa.binary import Binary
-from compiler.isa.instruction import Op
-from compiler.isa.table import time, unit_class
 from compiler.targets import Target
 
 

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from compiler.errors import ModelError
-from compiler.ir.access import Access
-from compiler.ir.graph import Graph, Guard, Merge, Node
+from compiler.ir import Access, Graph, Guard, Merge, Node
 from compiler.ir.guards import Paths
-from compiler.isa.instruction import Flag, Instruction, Op
+from compiler.isa import Flag, Instruction, Op
 from compiler.isa.paths import longest
 from compiler.scheduling.dependences import Edges
 from compiler.scheduling.list_scheduling import Attempt, Needs, Schedule

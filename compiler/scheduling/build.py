@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 
 from compiler.errors import ModelError
-from compiler.ir.graph import Graph, Node
+from compiler.ir import Graph, Node
+from compiler.isa import INSTRUCTION_DTYPE
 from compiler.isa.binary import MemoryMap
-from compiler.isa.instruction import INSTRUCTION_DTYPE
 from compiler.memory.plan import LiveRange, MemoryPlan
 from compiler.memory.plan import plan as plan_memory
 from compiler.passes.epilogue_offload import offload_epilogues, planes_are_busiest

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from compiler.isa.machine import Machine
+from compiler.isa import Machine
 from compiler.scheduling.alap import alap_times
 from compiler.scheduling.modulo_scheduler import NEVER, Common, InfeasibleII, ModuloScheduler, Placement
 from compiler.scheduling.priorities import urgency

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.isa.machine import Machine
+from compiler.isa import Machine
 from compiler.scheduling.alap import alap_times
 from compiler.scheduling.dependences import Edges
 from compiler.scheduling.initiation_interval import Repeated, repeated

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from compiler.isa.machine import Machine
+from compiler.isa import Machine
 from compiler.scheduling.planes import Place, Plane, banks
 from compiler.scheduling.problem import Problem
 from compiler.scheduling.reservation import ONCE, ReservationTable

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-from compiler.isa.machine import Machine
+from compiler.isa import Machine
 from compiler.scheduling.modulo_scheduler import InfeasibleII, ModuloScheduler, Placement
 from compiler.scheduling.planes import NEVER, Block, Place, Plane
 from compiler.scheduling.problem import Problem

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from compiler.ir.graph import Guard
+from compiler.ir import Guard
 from compiler.ir.guards import Path
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.ir.graph import Node
-from compiler.isa.instruction import Op
+from compiler.ir import Node
+from compiler.isa import Op
 from compiler.tiling.tiler import Tiler
 
 AHEAD = (Op.FETCH, Op.LOADW)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from compiler.isa import Flag, Instruction, Program
 from compiler.isa.binary import Binary
-from compiler.isa.instruction import Flag, Instruction
-from compiler.isa.program import Program
 from compiler.isa.resources import Counters, Io, Load, Memory, Storage
 from compiler.isa.timing import CHAIN, lanes
 from compiler.simulator.forms import Array

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 
 from compiler.errors import ModelError
+from compiler.isa import Op
 from compiler.isa.binary import Binary
-from compiler.isa.instruction import Op
 from compiler.isa.paths import longest
 from compiler.simulator.prepare import Preparation, Prepared
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from compiler.isa import Flag, Op
 from compiler.isa.binary import Binary
-from compiler.isa.instruction import Flag, Op
 from compiler.simulator.forms import Array
 from compiler.simulator.hazards import Accesses, distinct
 from compiler.simulator.occupancy import Bytes, occupied

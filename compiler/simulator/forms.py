@@ -11,12 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from compiler.isa import flow
-from compiler.isa.element import NUMPY
+from compiler.isa import NUMPY, Nest, flow
 from compiler.isa.flow import offsets
 from compiler.isa.geometry import simplify
 from compiler.isa.lines import Common, lines_of
-from compiler.isa.stream import Nest
 
 Array = np.ndarray[Any, Any]
 Visits = tuple[Array, Array]

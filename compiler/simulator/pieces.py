@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from compiler.isa import flow
+from compiler.isa import Nest, Stream, flow
 from compiler.isa.flow import offsets
 from compiler.isa.geometry import Range
 from compiler.isa.lines import Common, placed
-from compiler.isa.stream import Nest, Stream
 from compiler.simulator.forms import Array, Form
 
 Lines = slice | Array

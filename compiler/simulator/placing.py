@@ -13,16 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from compiler.isa import TABLE, Access, Guard, Instruction, Nest, Op, Stream, Timing, accesses, pace, points
 from compiler.isa.alike import Array, Kind
 from compiler.isa.binary import Binary
 from compiler.isa.flow import POINTS, ROWS, WHOLE
 from compiler.isa.geometry import Range
-from compiler.isa.instruction import Instruction, Op
 from compiler.isa.limits import exceeds
 from compiler.isa.lines import Common, cut, placed
 from compiler.isa.numbering import numbered
-from compiler.isa.stream import Guard, Nest, Stream, points
-from compiler.isa.table import TABLE, Access, Timing, accesses, pace
 from compiler.isa.timings import Timings
 from compiler.simulator.forms import Form
 from compiler.targets import Target

@@ -7,13 +7,24 @@ from typing import NamedTuple
 
 import numpy as np
 
+from compiler.isa import (
+    TABLE,
+    Access,
+    GatherAxis,
+    Instruction,
+    Op,
+    Spec,
+    Timing,
+    accesses,
+    fetched,
+    moved_by_data,
+    pace,
+    time,
+)
 from compiler.isa.binary import Binary
 from compiler.isa.flow import POINTS, ROWS, WHOLE, Pace, offsets
-from compiler.isa.instruction import Instruction, Op
 from compiler.isa.limits import exceeds
 from compiler.isa.lines import Common
-from compiler.isa.stream import GatherAxis
-from compiler.isa.table import TABLE, Access, Spec, Timing, accesses, fetched, moved_by_data, pace, time
 from compiler.simulator.fault import SimulationError
 from compiler.simulator.forms import Array, Form, taken
 from compiler.simulator.pieces import Lines, OutsideError, Piece, marked

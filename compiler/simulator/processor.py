@@ -8,13 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from compiler.isa import meaning
+from compiler.isa import NUMPY, REDUCERS, Flag, Op, Program, meaning, program_of
 from compiler.isa.binary import Binary
-from compiler.isa.element import NUMPY
-from compiler.isa.instruction import REDUCERS, Flag, Op
 from compiler.isa.meaning import Inputs
-from compiler.isa.program import Program
-from compiler.isa.tables import program_of
 from compiler.isa.timing import widest
 from compiler.numerics.scatter import scatter
 from compiler.simulator.count import Tally

@@ -10,12 +10,10 @@ import numpy as np
 
 from compiler import targets
 from compiler.errors import ModelError
+from compiler.isa import NUMPY, Op, Port
 from compiler.isa.binary import Binary
-from compiler.isa.element import NUMPY
-from compiler.isa.instruction import Op
 from compiler.isa.paths import branches
 from compiler.isa.resources import Counters, most
-from compiler.isa.tables import Port
 from compiler.numerics.codes import encode
 from compiler.simulator.count import Tally
 from compiler.simulator.course import check_latency, follow

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from compiler.isa import Flag, Op
 from compiler.isa.alike import Array
 from compiler.isa.binary import Binary
-from compiler.isa.instruction import Flag, Op
 from compiler.isa.meaning import accumulator
 from compiler.isa.numbering import numbered
 from compiler.simulator.placing import Unclear

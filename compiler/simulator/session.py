@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from compiler.errors import ModelError
+from compiler.isa import NUMPY
 from compiler.isa.binary import Binary, StateSlot
-from compiler.isa.element import NUMPY
 from compiler.isa.resources import Counters
 from compiler.simulator.forms import Array
 from compiler.simulator.run import Outputs, execute, feed_arrays, loaded, target_of

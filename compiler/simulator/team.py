@@ -7,13 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.isa import meaning
+from compiler.isa import Flag, Instruction, Op, Program, meaning, program_of
 from compiler.isa.binary import Binary
-from compiler.isa.instruction import Flag, Instruction, Op
 from compiler.isa.meaning import Factors, Inputs, joined
 from compiler.isa.numbering import numbered
-from compiler.isa.program import Program
-from compiler.isa.tables import program_of
 from compiler.isa.timing import widest
 from compiler.numerics.contract import BLOCK
 from compiler.simulator.batch import Shape

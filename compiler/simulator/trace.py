@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from compiler.isa import Op
 from compiler.isa.binary import Binary
-from compiler.isa.instruction import Op
 from compiler.simulator.prepare import Preparation
 from compiler.simulator.run import target_of
 

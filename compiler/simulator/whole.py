@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from compiler.isa import Flag, Op, Stream
 from compiler.isa.alike import Array
 from compiler.isa.binary import Binary
-from compiler.isa.instruction import Flag, Op
 from compiler.isa.numbering import numbered
-from compiler.isa.stream import Stream
 from compiler.simulator.batch import Shape
 from compiler.simulator.count import Tally
 from compiler.simulator.forms import Form

@@ -13,9 +13,10 @@ from types import MappingProxyType
 from typing import Any
 
 from compiler.errors import ModelError
-from compiler.isa.element import SIZE, SUMS
-from compiler.isa.machine import (
+from compiler.isa import (
     NO_EXTERNAL,
+    SIZE,
+    SUMS,
     UNIT_CLASSES,
     ExternalUnit,
     LinkUnit,

@@ -5,7 +5,7 @@ counted in tiles placed. Neither is ever in seconds, so that every machine answe
 from __future__ import annotations
 
 from compiler.errors import ModelError
-from compiler.ir.graph import Graph, Join, Reshape, View
+from compiler.ir import Graph, Join, Reshape, View
 from compiler.tiling.tile import Tile
 
 EFFORT = 100_000  # instructions of a program of no operations; they take ten seconds or so

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import accumulate
 from typing import NamedTuple
 
-from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Reshape, Scatter, Sort, View, reads_of
+from compiler.ir import Compute, Gather, Graph, Join, Merge, Node, Reshape, Scatter, Sort, View, reads_of
 from compiler.tiling.place import Place
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compiler.isa.instruction import Flag, Instruction, Op
+from compiler.isa import Flag, Instruction, Op
 from compiler.tiling import place as pl
 from compiler.tiling.chains import Step
 from compiler.tiling.cut import Cut

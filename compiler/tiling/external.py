@@ -16,10 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from compiler.ir.access import Access
-from compiler.ir.types import DType
-from compiler.isa.instruction import Instruction, Op
-from compiler.isa.table import accesses
+from compiler.ir import Access, DType
+from compiler.isa import Instruction, Op, accesses
 from compiler.targets import Target
 from compiler.tiling import place as pl
 from compiler.tiling.budget import Tiles

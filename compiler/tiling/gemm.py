@@ -8,13 +8,10 @@ from math import prod
 
 import numpy as np
 
-from compiler.costs.contraction import Roles, factor_types, loops_used, plane_tile, roles
-from compiler.ir.access import Access
-from compiler.ir.graph import Compute, Operand
-from compiler.ir.types import DType
+from compiler.costs import Roles, factor_types, loops_used, plane_tile, roles
+from compiler.ir import Access, Compute, DType, Operand
+from compiler.isa import Instruction, Loop, Op, Stream
 from compiler.isa.geometry import touches
-from compiler.isa.instruction import Instruction, Op
-from compiler.isa.stream import Loop, Stream
 from compiler.passes.legalise import args_of
 from compiler.tiling import padded_layout
 from compiler.tiling import place as pl

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
-from compiler.costs.contraction import fits_planes, plane_tile, roles
-from compiler.ir.graph import Compute, Graph, Operand
-from compiler.isa.machine import Machine
+from compiler.costs import fits_planes, plane_tile, roles
+from compiler.ir import Compute, Graph, Operand
+from compiler.isa import Machine
 from compiler.tiling.stationary import Dataflow
 
 PARALLEL = 2  # planes that work side by side: a single one has nobody to wait for

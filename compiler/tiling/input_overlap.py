@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from math import prod
 
-from compiler.costs.contraction import fits_planes, plane_tile, product_shape
-from compiler.costs.cycles import input_cycles, plane_cycles
-from compiler.ir.graph import Compute, Graph, Node, reads_of
-from compiler.isa.machine import Machine
+from compiler.costs import fits_planes, input_cycles, plane_cycles, plane_tile, product_shape
+from compiler.ir import Compute, Graph, Node, reads_of
+from compiler.isa import Machine
 
 
 class InputOverlap:

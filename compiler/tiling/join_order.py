@@ -6,10 +6,9 @@ from __future__ import annotations
 
 from math import prod
 
-from compiler.ir.graph import Compute, Join
+from compiler.ir import Compute, Join
+from compiler.isa import Loop, Machine, Stream
 from compiler.isa.geometry import touches
-from compiler.isa.machine import Machine
-from compiler.isa.stream import Loop, Stream
 from compiler.tiling.place import Place, ordered_strides
 from compiler.tiling.readers import Order
 from compiler.tiling.stationary import DataflowSelector

@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import prod
 
-from compiler.costs.contraction import roles
-from compiler.ir.graph import Compute, Graph, Join, Merge, Node, Reshape, Scatter, View, reads_of
-from compiler.ir.types import DType
-from compiler.isa.machine import Machine
+from compiler.costs import roles
+from compiler.ir import Compute, DType, Graph, Join, Merge, Node, Reshape, Scatter, View, reads_of
+from compiler.isa import Machine
 from compiler.passes.rewriter import fresh
 from compiler.tiling import concat, join_order, uses
 from compiler.tiling.halo import along_lines, halo

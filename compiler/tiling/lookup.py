@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from compiler.ir.access import Access
-from compiler.ir.graph import Gather
-from compiler.isa.instruction import Instruction, Op
+from compiler.ir import Access, Gather
+from compiler.isa import GatherAxis, Instruction, Op
 from compiler.isa.stream import Gather as Axes
-from compiler.isa.stream import GatherAxis
 from compiler.tiling import place as pl
 from compiler.tiling import relayout, vector
 from compiler.tiling.readers import dense_order

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-from compiler.ir.access import Access
-from compiler.ir.graph import Compute, Operand
+from compiler.ir import Access, Compute, Operand
 from compiler.tiling.loop_nests import LoopNest, plain
 from compiler.tiling.place import Place
 

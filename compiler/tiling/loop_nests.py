@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from compiler.costs.contraction import blocks_that_fit, plane_tile, product_shape, products_per_pass, roles
-from compiler.costs.cycles import epilogue_stages
-from compiler.ir.access import Access
-from compiler.ir.expr import Expr
-from compiler.ir.graph import Compute
-from compiler.isa.machine import Machine
+from compiler.costs import blocks_that_fit, epilogue_stages, plane_tile, product_shape, products_per_pass, roles
+from compiler.ir import Access, Compute, Expr
+from compiler.isa import Machine
 from compiler.tiling.place import Place
 
 GAIN = 2  # columns left over that move instead take so many times fewer rows, or wait in vain for what then stays

@@ -6,10 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 
-from compiler.costs.contraction import fits_planes
-from compiler.costs.cycles import input_cycles, link_cycles, plane_cycles, unit_demand
-from compiler.ir.access import Access
-from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Reshape, Scatter, Sort, State, View, reads_of
+from compiler.costs import fits_planes, input_cycles, link_cycles, plane_cycles, unit_demand
+from compiler.ir import Access, Compute, Gather, Graph, Join, Merge, Node, Reshape, Scatter, Sort, State, View, reads_of
 from compiler.passes.views import groups
 from compiler.targets import Target
 from compiler.tiling import (

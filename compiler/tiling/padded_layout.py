@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from compiler.ir.graph import Compute
+from compiler.ir import Compute
+from compiler.isa import Loop, Stream
 from compiler.isa.geometry import touches
-from compiler.isa.stream import Loop, Stream
 from compiler.tiling import place as pl
 from compiler.tiling.tiler import Groups, Tiler
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from compiler.ir.access import Access
-from compiler.ir.types import DType
+from compiler.ir import Access, DType
 
 Range = tuple[int, int]  # (start, count) over a flattened group
 Loops = tuple[tuple[int, int], ...]  # (extent, byte stride), outermost first

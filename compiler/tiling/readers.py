@@ -9,12 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from compiler.costs.cycles import vector_stages
-from compiler.ir.graph import Compute, Graph, Join, Node, Reshape, View
+from compiler.costs import vector_stages
+from compiler.ir import Compute, Graph, Join, Node, Reshape, View
 from compiler.ir.works import Works
+from compiler.isa import Loop, Machine, Nest, Stream
 from compiler.isa.geometry import touches
-from compiler.isa.machine import Machine
-from compiler.isa.stream import Loop, Nest, Stream
 from compiler.tiling.place import Place, ordered_strides
 
 Order = tuple[int, ...]

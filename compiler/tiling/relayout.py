@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compiler.ir.access import Access
+from compiler.ir import Access
 from compiler.tiling import place as pl
 from compiler.tiling import vector
 from compiler.tiling.tiler import Tiler

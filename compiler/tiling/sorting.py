@@ -6,11 +6,9 @@ from math import prod
 
 import numpy as np
 
-from compiler.ir.access import Access
-from compiler.ir.graph import Scatter, Sort
-from compiler.isa.instruction import Flag, Instruction, Op
+from compiler.ir import Access, Scatter, Sort
+from compiler.isa import Flag, GatherAxis, Instruction, Op
 from compiler.isa.stream import Gather as Axes
-from compiler.isa.stream import GatherAxis
 from compiler.isa.timing import sort_run
 from compiler.numerics.reduce import REDUCER_CODES
 from compiler.tiling import place as pl

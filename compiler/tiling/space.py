@@ -14,12 +14,10 @@ from typing import Any
 import numpy as np
 
 from compiler.ir.mapped import release
+from compiler.isa import Machine, Pool, Timing
 from compiler.isa import stream as isa
 from compiler.isa.flow import Pace, Touched
 from compiler.isa.lines import Pieces
-from compiler.isa.machine import Machine
-from compiler.isa.table import Timing
-from compiler.isa.tables import Pool
 from compiler.isa.timings import Timings
 from compiler.tiling import place as pl
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import gcd, prod
 
-from compiler.costs.contraction import (
+from compiler.costs import (
     Roles,
+    epilogue_stages,
     factor_types,
     fits_planes,
     plane_tile,
@@ -21,10 +22,8 @@ from compiler.costs.contraction import (
     products_per_pass,
     roles,
 )
-from compiler.costs.cycles import epilogue_stages
-from compiler.ir.graph import Compute, Graph, reads_of
-from compiler.isa.machine import Machine
-from compiler.isa.stream import points
+from compiler.ir import Compute, Graph, reads_of
+from compiler.isa import Machine, points
 from compiler.tiling.input_overlap import InputOverlap
 from compiler.tiling.place import Place, ordered_strides
 from compiler.tiling.readers import Order, Readers, fetches, loop_strides, nest, ordered

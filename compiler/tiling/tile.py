@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from compiler.isa import TABLE, Access, Instruction, Timing, accesses, pace
 from compiler.isa.flow import ROWS, WHOLE
-from compiler.isa.instruction import Instruction
-from compiler.isa.table import TABLE, Access, Timing, accesses, pace
 from compiler.tiling.space import Space
 
 Array = np.ndarray[Any, Any]

@@ -9,11 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from compiler.ir.access import Access
-from compiler.ir.expr import Expr
-from compiler.ir.graph import Graph, Guard, Operand
-from compiler.isa.instruction import Instruction, Op
-from compiler.isa.program import Program, Step
+from compiler.ir import Access, Expr, Graph, Guard, Operand
+from compiler.isa import Instruction, Op, Program, Step
 from compiler.passes.rewriter import fresh
 from compiler.targets import Target
 from compiler.tiling import chains

@@ -15,13 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from compiler.costs.contraction import factor_types, plane_tile, products_per_pass, roles
-from compiler.costs.cycles import epilogue_stages
-from compiler.ir.access import Access
-from compiler.ir.graph import Compute, Graph
+from compiler.costs import epilogue_stages, factor_types, plane_tile, products_per_pass, roles
+from compiler.ir import Access, Compute, Graph
+from compiler.isa import Machine, Stream
 from compiler.isa.flow import offsets
-from compiler.isa.machine import Machine
-from compiler.isa.stream import Stream
 from compiler.tiling.loop_nests import LoopNest, packed_batch, plain, split
 
 Sizes = tuple[tuple["Slide", int], ...]

@@ -7,9 +7,8 @@ from collections import Counter
 from math import prod
 from typing import Any
 
-from compiler.ir.access import Access
-from compiler.isa.instruction import Instruction, Op
-from compiler.isa.tables import Port
+from compiler.ir import Access
+from compiler.isa import Instruction, Op, Port
 from compiler.tiling import place as pl
 from compiler.tiling import vector
 from compiler.tiling.tile import make

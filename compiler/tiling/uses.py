@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import prod
 
-from compiler.costs.contraction import fits_planes, plane_tile, roles
-from compiler.ir.graph import Compute, Graph, Join, Node, Reshape, View, operands_of, reads_of
-from compiler.isa.machine import Machine
+from compiler.costs import fits_planes, plane_tile, roles
+from compiler.ir import Compute, Graph, Join, Node, Reshape, View, operands_of, reads_of
+from compiler.isa import Machine
 from compiler.passes.views import groups
 from compiler.tiling.stationary import Dataflow
 

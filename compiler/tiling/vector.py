@@ -8,9 +8,8 @@ from math import isqrt, prod
 import numpy as np
 
 from compiler.errors import ModelError
-from compiler.ir.access import Access
-from compiler.ir.graph import Compute, Operand
-from compiler.isa.instruction import Instruction, Op
+from compiler.ir import Access, Compute, Operand
+from compiler.isa import Instruction, Op
 from compiler.isa.timing import tree_depth
 from compiler.numerics.reduce import REDUCER_CODES
 from compiler.passes.legalise import VECTOR_OPERANDS, args_of

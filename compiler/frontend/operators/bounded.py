@@ -12,10 +12,7 @@ import numpy as np
 
 from compiler.frontend.op import Op, Rule
 from compiler.frontend.operators.ordering import cumulate, inverse, order, packable
-from compiler.ir.access import Access
-from compiler.ir.graph import Operand
-from compiler.ir.terms import arg, index, select
-from compiler.ir.types import DType
+from compiler.ir import Access, DType, Operand, arg, index, select
 
 _PAIRS = 1 << 24  # comparisons of rows with each other
 

@@ -13,8 +13,7 @@ import numpy as np
 from compiler.frontend.op import Op
 from compiler.frontend.operators.contraction import convolve, matmul
 from compiler.frontend.operators.spatial import window
-from compiler.ir.terms import Term
-from compiler.ir.types import DType
+from compiler.ir import DType, Term
 
 NARROW = (DType.I8, DType.U8)
 DEEPEST = 1 << 16  # products of two codes that 32 bits can add up

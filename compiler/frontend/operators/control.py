@@ -9,9 +9,7 @@ import numpy as np
 from compiler.errors import Hint
 from compiler.frontend.op import Op, Rule
 from compiler.frontend.operators.scan import scan
-from compiler.ir.access import Access
-from compiler.ir.graph import Guard, Operand
-from compiler.ir.types import DType
+from compiler.ir import Access, DType, Guard, Operand
 
 _TRIPS = 1 << 14  # trips that are unrolled when it is known that they run
 _GUARDED = 1 << 10  # and when every trip asks whether it still does

@@ -5,10 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.frontend.op import Op, Rule
-from compiler.ir.access import Access
-from compiler.ir.graph import Operand
-from compiler.ir.terms import Term, arg, index, select
-from compiler.ir.types import DType
+from compiler.ir import Access, DType, Operand, Term, arg, index, select
 
 _LARGEST = 1 << 22  # entries of the table from n-grams to outputs
 

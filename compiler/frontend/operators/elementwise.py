@@ -10,8 +10,7 @@ import numpy as np
 
 from compiler.frontend.op import Op, Rule
 from compiler.frontend.tensors import HALVES, element_type
-from compiler.ir.terms import Term, const, select
-from compiler.ir.types import DType
+from compiler.ir import DType, Term, const, select
 
 
 def _unary(make: Callable[[Term], Term], op: Op) -> str:

@@ -7,10 +7,7 @@ from math import prod
 import numpy as np
 
 from compiler.frontend.op import Op, Rule
-from compiler.ir.access import Access
-from compiler.ir.graph import Operand
-from compiler.ir.terms import Term, index, select
-from compiler.ir.types import DType
+from compiler.ir import Access, DType, Operand, Term, index, select
 
 
 def _index(op: Op, i: int) -> str:

@@ -8,10 +8,7 @@ import numpy as np
 
 from compiler.frontend.op import Op, Rule
 from compiler.frontend.tensors import element_type
-from compiler.ir.access import Access
-from compiler.ir.graph import Operand
-from compiler.ir.terms import index, select
-from compiler.ir.types import DType
+from compiler.ir import Access, DType, Operand, index, select
 
 _FARTHEST = ((1 << 31) - 1, (1 << 63) - 1)  # ends that some runtimes read as "to the last" in either direction
 

@@ -11,8 +11,7 @@ from compiler.frontend.op import Array, Op, Rule
 from compiler.frontend.operators.derived import plain
 from compiler.frontend.operators.forest import COMPARISONS, LEAF, Forest, classic, modern
 from compiler.frontend.operators.reduction import softmax
-from compiler.ir.terms import Term, select
-from compiler.ir.types import DType
+from compiler.ir import DType, Term, select
 
 POST = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 _ZERO = 1e-7  # what ONNX Runtime takes for nothing

@@ -14,8 +14,7 @@ from compiler.frontend.op import Lowered, Op, Rule
 from compiler.frontend.operators.derived import derived, plain, single
 from compiler.frontend.operators.elementwise import gelu
 from compiler.frontend.operators.reduction import normalise
-from compiler.ir.terms import Term
-from compiler.ir.types import DType
+from compiler.ir import DType, Term
 
 ACTIVATIONS: dict[str, tuple[str, ...]] = {
     "Relu": (),

@@ -13,8 +13,7 @@ import numpy as np
 from compiler.frontend.op import Op, Rule
 from compiler.frontend.operators.derived import derived, single
 from compiler.frontend.operators.reduction import softmax
-from compiler.ir.terms import Term, index, select
-from compiler.ir.types import DType
+from compiler.ir import DType, Term, index, select
 
 
 @dataclass(frozen=True)

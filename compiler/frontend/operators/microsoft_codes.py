@@ -17,7 +17,7 @@ from compiler.frontend.operators.microsoft_attention import attention_of
 from compiler.frontend.operators.quantised import TABLE as STANDARD
 from compiler.frontend.operators.quantised import dequantise, dynamic, factor, flat, quantise
 from compiler.frontend.operators.recurrent import Cell, lstm
-from compiler.ir.types import DType
+from compiler.ir import DType
 
 
 def _floats(op: Op, i: int) -> str:

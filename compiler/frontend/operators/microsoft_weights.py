@@ -11,8 +11,7 @@ import numpy as np
 
 from compiler.frontend.op import Array, Op, Rule
 from compiler.frontend.operators.derived import plain
-from compiler.ir.terms import select
-from compiler.ir.types import DType
+from compiler.ir import DType, select
 
 BITS = (2, 4, 8)
 # Values of the 16 codes of a normal float, and of a float of four bits (Dettmers et al., "QLoRA", 2023, appendix E).

@@ -5,10 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.frontend.op import Op, Rule
-from compiler.ir.access import Access
-from compiler.ir.graph import Operand
-from compiler.ir.terms import Term, arg, index, select
-from compiler.ir.types import DType
+from compiler.ir import Access, DType, Operand, Term, arg, index, select
 
 _COUNTED = 1 << 12  # elements of a row that are ordered by comparing each with each
 _ORDERED = 1 << 22  # elements that are put in order at once

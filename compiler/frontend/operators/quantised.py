@@ -7,9 +7,8 @@ import numpy as np
 from compiler.frontend.op import Op, Rule
 from compiler.frontend.operators.codes import Codes, multiply, requantised, rounded, slide
 from compiler.frontend.tensors import element_type
+from compiler.ir import DType, Term
 from compiler.ir.builder import Dequantised
-from compiler.ir.terms import Term
-from compiler.ir.types import DType
 
 _WHOLE = (DType.I8, DType.U8, DType.I16, DType.U16, DType.I32, DType.I4, DType.U4)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from compiler.frontend.op import Op, Rule
-from compiler.ir.terms import Term, select
+from compiler.ir import Term, select
 
 Activation = Callable[[Term], Term]
 Step = Callable[[str, tuple[str, ...]], tuple[str, ...]]

@@ -8,10 +8,7 @@ from math import prod
 import numpy as np
 
 from compiler.frontend.op import Op, Rule, transposed
-from compiler.ir.access import Access
-from compiler.ir.graph import Operand
-from compiler.ir.terms import Term, arg, index, select
-from compiler.ir.types import DType
+from compiler.ir import Access, DType, Operand, Term, arg, index, select
 
 
 def _axes(op: Op) -> tuple[int, ...] | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from compiler.frontend.op import Op, Rule
 from compiler.frontend.operators.sampling import crop_and_resize
-from compiler.ir.terms import Term
+from compiler.ir import Term
 
 Array = np.ndarray[Any, Any]
 

@@ -13,10 +13,7 @@ import numpy as np
 
 from compiler.frontend.op import Op, Rule, summed
 from compiler.frontend.operators.spatial import Window, window
-from compiler.ir.access import Access
-from compiler.ir.graph import Operand
-from compiler.ir.terms import Term, arg, index, select
-from compiler.ir.types import DType
+from compiler.ir import Access, DType, Operand, Term, arg, index, select
 
 _CUBIC = -0.75
 

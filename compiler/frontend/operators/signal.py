@@ -8,7 +8,7 @@ import numpy as np
 
 from compiler.frontend.op import Op, Rule
 from compiler.frontend.tensors import element_type
-from compiler.ir.access import Access
+from compiler.ir import Access
 from compiler.numerics import functions as f
 
 Array = np.ndarray[Any, Any]

@@ -10,10 +10,7 @@ import numpy as np
 
 from compiler.frontend.limits import DEFAULT
 from compiler.frontend.op import Op, Rule
-from compiler.ir.access import Access
-from compiler.ir.graph import Operand
-from compiler.ir.terms import arg, index, select
-from compiler.ir.types import DType
+from compiler.ir import Access, DType, Operand, arg, index, select
 from compiler.numerics.reduce import identity
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from compiler.frontend.op import Array, Op, Rule
 from compiler.frontend.operators.derived import plain
 from compiler.frontend.operators.learners import choices, labels_of, table
-from compiler.ir.types import DType
+from compiler.ir import DType
 
 KERNELS = ("LINEAR", "POLY", "RBF", "SIGMOID")
 

@@ -7,10 +7,7 @@ import numpy as np
 from compiler.frontend.op import Op, Rule
 from compiler.frontend.operators.bounded import Kept
 from compiler.frontend.operators.reduction import places_of
-from compiler.ir.access import Access
-from compiler.ir.graph import Operand
-from compiler.ir.terms import Term, index, select
-from compiler.ir.types import DType
+from compiler.ir import Access, DType, Operand, Term, index, select
 
 _STEPS = 1 << 10  # boxes taken per class: each is a step of its own in the program
 
