@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from compiler.bounds.times import Times, transfer
 from compiler.bounds.ways import Ways
 from compiler.bounds.work import SCHEDULED, Work, forms, loaded_before, sparse
 from compiler.ir import Compute, Graph, Node
-from compiler.isa import Machine
+from compiler.isa import LinkUnit, Machine
 from compiler.isa.timing import ceil_div
 
 Longs = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
@@ -76,17 +76,17 @@ def _demanded(node: Node, graph: Graph, machine: Machine, ways: Ways, loaded: Co
     return [{unit: cycles * share for unit, cycles in form.items()} for form in sparse(node, graph, machine, loaded)]
 
 
-def _in(graph: Graph, machine: Machine) -> list[int]:
-    return [transfer(graph.types[name].bytes, machine.link_in) for name in graph.inputs]
-
-
-def _out(graph: Graph, machine: Machine) -> list[int]:
-    return [transfer(graph.types[name].bytes, machine.link_out) for name in graph.outputs]
+def _transfers(names: Iterable[str], graph: Graph, link: LinkUnit) -> list[int]:
+    """Cycles of a link for each of several values."""
+    return [transfer(graph.types[name].bytes, link) for name in names]
 
 
 def _links(graph: Graph, machine: Machine) -> dict[str, int]:
     """Cycles of the links for the graph's inputs and outputs, each once."""
-    found = {"link_in": _in(graph, machine), "link_out": _out(graph, machine)}
+    found = {
+        "link_in": _transfers(graph.inputs, graph, machine.link_in),
+        "link_out": _transfers(graph.outputs, graph, machine.link_out),
+    }
     several = {unit: machine.unit(unit).instances > 1 for unit in found}  # then the last parts of two may go together
     return {unit: sum(cycles) - (len(cycles) if several[unit] else 0) for unit, cycles in found.items()}
 
@@ -123,11 +123,15 @@ def _through_links(problem: Problem, times: Times) -> list[Found]:
     """What comes in and what follows its last element; what goes out behind the first that can."""
     graph, machine, demands = problem.graph, problem.machine, problem.ways.demands
     shares = [demands.share(name) for name in graph.inputs]  # what nobody asks for may come in last
-    came = [int(cycles * share) for cycles, share in zip(_in(graph, machine), shares, strict=True)]
+    came = [
+        int(cycles * share)
+        for cycles, share in zip(_transfers(graph.inputs, graph, machine.link_in), shares, strict=True)
+    ]
     into = [times.tail[name] if share else 0 for name, share in zip(graph.inputs, shares, strict=True)]
     out = [times.first[name] for name in graph.outputs]
     found = []
-    for ends, unit, all_cycles in ((into, machine.link_in, came), (out, machine.link_out, _out(graph, machine))):
+    went = _transfers(graph.outputs, graph, machine.link_out)
+    for ends, unit, all_cycles in ((into, machine.link_in, came), (out, machine.link_out, went)):
         name = "link_in" if unit is machine.link_in else "link_out"
         for end in set(ends):
             beyond = [c - (unit.instances > 1) for c, e in zip(all_cycles, ends, strict=True) if e >= end]

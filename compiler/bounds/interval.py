@@ -41,10 +41,7 @@ class Table:
 
     def paid(self, prices: Prices) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
         """What each operation pays at least."""
-        paid: np.ndarray[tuple[int, ...], np.dtype[np.int64]] = (self.cost * np.array(prices, dtype=np.int64)).sum(
-            axis=2
-        )
-        return np.asarray(paid.min(axis=1), dtype=np.int64)
+        return np.asarray((self.cost * np.array(prices, dtype=np.int64)).sum(axis=2).min(axis=1), dtype=np.int64)
 
     def capacity(self, prices: Prices) -> int:
         """What one cycle of all units costs, in the scale of ``paid``."""

@@ -77,21 +77,18 @@ class Pace:
     def at_once(self, node: Compute) -> bool:
         """Whether planes take as many beats for all sums, if they begin when all terms of one are there: each fits into one
         beat, and a count by sums decides. A beat for a part of a sum then saves none: one more has to end that sum."""
-        found = self._counted.at_once.get(node.output)
-        if found is None:
+        known = self._counted.at_once
+        if node.output not in known:
             tile = self._tile(node)
-            found = self._counted.at_once[node.output] = node.reduction <= tile[0] and sums_decide(
-                node, self.graph, tile
-            )
-        return found
+            known[node.output] = node.reduction <= tile[0] and sums_decide(node, self.graph, tile)
+        return known[node.output]
 
     def latency(self, node: Node) -> int:
         """Cycles between a beat and the moment its result can be read, on the quickest unit that can do it."""
         key = node.output, self.kind(node)
-        found = self._counted.latencies.get(key)
-        if found is None:
-            found = self._counted.latencies[key] = self._least_latency(node)
-        return found
+        if key not in self._counted.latencies:
+            self._counted.latencies[key] = self._least_latency(node)
+        return self._counted.latencies[key]
 
     def _least_latency(self, node: Node) -> int:
         if isinstance(node, Gather):
@@ -132,10 +129,9 @@ class Pace:
     def step(self, node: Node, kind: int = ANYWHERE) -> int:
         """Cycles from the moment that an operand can be read to the moment that a result can; on that ``kind`` of unit."""
         key = node.output, kind or self.kind(node)
-        found = self._counted.steps.get(key)
-        if found is None:
-            found = self._counted.steps[key] = self._least_step(node, key[1])
-        return found
+        if key not in self._counted.steps:
+            self._counted.steps[key] = self._least_step(node, key[1])
+        return self._counted.steps[key]
 
     def _least_step(self, node: Node, kind: int) -> int:
         if self.is_name(node) or isinstance(node, Scatter | Sort):
@@ -176,10 +172,9 @@ class Pace:
         if isinstance(node, Compute) and box != node.loops[: node.parallel] and self._most(node, box, kind) <= known:
             return known
         key = (node.output, box, kind)
-        found = self._counted.bodies.get(key)
-        if found is None:
-            found = self._counted.bodies[key] = self._least_body(node, box, kind)
-        return found
+        if key not in self._counted.bodies:
+            self._counted.bodies[key] = self._least_body(node, box, kind)
+        return self._counted.bodies[key]
 
     def _least_body(self, node: Node, box: Box, kind: int) -> int:
         if not isinstance(node, Compute):

@@ -54,8 +54,10 @@ def _simplified(node: Compute, writer: Rewriter) -> Compute | None:
         if known is None or not _alone(root, term):
             return None
         if term.name == "mul" or below.name == "add":
-            how = _with_factor if term.name == "mul" else _with_addend
-            found = how(node, writer, below, known)
+            scales = term.name == "mul"
+            found = (
+                _with_factor(node, writer, below, known) if scales else _with_bias(node, writer, below, known, "add")
+            )
             return None if found is None else _replaced(node, root, term, *found)
     return None
 
@@ -159,11 +161,6 @@ def _with_factor(node: Compute, writer: Rewriter, below: Term, factor: _Known) -
     new, operands = biased
     value = writer.constant(f"{weights.value}~1", apply("mul", [array, spread], array.dtype))
     return new, (operands[0], replace(weights, value=value), *operands[2:])
-
-
-def _with_addend(node: Compute, writer: Rewriter, total: Term, addend: _Known) -> tuple[Term, Operands] | None:
-    """``(reduced + b) + c``: one addend."""
-    return _with_bias(node, writer, total, addend, "add")
 
 
 def _with_bias(node: Compute, writer: Rewriter, total: Term, more: _Known, how: str) -> tuple[Term, Operands] | None:

@@ -26,11 +26,11 @@ def offload_epilogues(graph: Graph, machine: Machine) -> Graph:
         gain, cost = _moved(node, graph, machine)
         if gain > 0 and cost > 0:
             found.append((-gain / cost, at, gain, cost))
-    chosen, least = set(), link_cycles(graph, machine) * machine.matrix.instances * FULL[0] // FULL[1]
+    chosen, least = set[str](), link_cycles(graph, machine) * machine.matrix.instances * FULL[0] // FULL[1]
     for _, at, gain, cost in sorted(found):
         if planes > least and (vector + cost) * machine.matrix.instances <= (planes - gain) * machine.vector.instances:
             planes, vector = planes - gain, vector + cost
-            chosen.add(at)
+            chosen.add(graph.nodes[at].output)
     return split_post(graph, machine, chosen) if chosen else graph
 
 

@@ -40,17 +40,13 @@ def _step(node: Compute, made: dict[str, Compute], counts: Counter[str], full: s
     """One fusion of a producer with ``node``, and the value that disappears. ``full``: values with too many steps for their
     reader, which are too many for all that it becomes as well."""
     values = [o.value for o in node.operands if o.value in made and o.value not in full]
-    producers = [made[value] for value in values if _only_reader(node, value, counts)]
-    producers = [p for p in producers if p.guard == node.guard]  # what one guard skips, another may not compute
+    once = [value for value in values if counts[value] == sum(o.value == value for o in node.operands) == 1]
+    producers = [made[value] for value in once if made[value].guard == node.guard]  # what one guard skips, all need not
     for producer in sorted(producers, key=lambda p: not p.is_contraction):
         joined = _behind(producer, node) if producer.reducer is not None else into(producer, node, full)
         if joined is not None:
             return joined, producer.output
     return None
-
-
-def _only_reader(node: Compute, value: str, counts: Counter[str]) -> bool:
-    return counts[value] == sum(o.value == value for o in node.operands) == 1
 
 
 def deduplicated(node: Compute, counts: Counter[str]) -> Compute:

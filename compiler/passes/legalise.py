@@ -9,12 +9,11 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from compiler.costs import alu_passes, fits_planes
-from compiler.ir import FREE, Access, Compute, Expr, Graph, Operand, Step, TensorType
+from compiler.ir import FREE, Access, Compute, Expr, Graph, Node, Operand, Step, TensorType
 from compiler.isa import Machine
+from compiler.passes.fuse import MAX_EXTRA, MAX_STREAMS
 from compiler.passes.rewriter import Rewriter
 
-VECTOR_OPERANDS = 4
-EPILOGUE_OPERANDS = 3
 EPILOGUE_PASSES = (
     8  # a plane's row may take so many times longer for its epilogue; beyond, the vector unit does the rest
 )
@@ -23,38 +22,20 @@ EPILOGUE_PASSES = (
 def legalise(graph: Graph, machine: Machine) -> Graph:
     """The same outputs from nodes that the instruction set can express."""
     parts = Rewriter(graph)
-    for node in graph.nodes:
-        if isinstance(node, Compute):
-            _compute(node, graph, machine, parts)
-        else:
-            parts.nodes.append(node)
-    return parts.done()
+    return parts.each(lambda node: [_fitted(node, graph, machine, parts)], Compute)
 
 
-def _compute(node: Compute, graph: Graph, machine: Machine, parts: Rewriter) -> None:
+def _fitted(node: Compute, graph: Graph, machine: Machine, parts: Rewriter) -> Compute:
+    """What makes the node's result; what comes before it is written."""
     node = _compact(node)
     if node.reducer and node.post and (_split_needed(node, machine) or _only_vector(node, graph, machine)):
         node = _split_post(node, graph, machine, parts)
-    while len(node.operands) > VECTOR_OPERANDS + (1 if node.is_contraction else 0):
+    while len(node.operands) > MAX_STREAMS + (1 if node.is_contraction else 0):
         shorter = _split_operands(node, parts)
         if shorter is None:
             break
         node = shorter
-    parts.nodes.append(node)
-
-
-def args_of(expr: Expr | None) -> tuple[int, ...]:
-    """Positions of the operands that an expression reads, ascending."""
-    if expr is None:
-        return ()
-    return tuple(sorted({int(s.imm or 0) for s in expr.steps if s.op == "arg" and s.imm != -1}))
-
-
-def renumber(expr: Expr, places: dict[int, int]) -> Expr:
-    """The same expression over other operand positions."""
-    return Expr(
-        tuple(replace(s, imm=places[int(s.imm or 0)]) if s.op == "arg" and s.imm != -1 else s for s in expr.steps)
-    )
+    return node
 
 
 def _compact(node: Compute) -> Compute:
@@ -66,14 +47,14 @@ def _compact(node: Compute) -> Compute:
     operands = [node.operands[i] for i in keep]
     before: dict[int, int] = {i: i for i in keep}
     behind: dict[int, int] = {}
-    for i in args_of(node.expr):
+    for i in node.expr.reads:
         if i not in before:
             before[i] = _placed(node.operands[i], operands, len(keep))
     start = len(operands) if node.reducer else len(keep)
-    for i in args_of(node.post):
+    for i in node.post.reads if node.post else ():
         behind[i] = _placed(node.operands[i], operands, start)
-    post = renumber(node.post, behind) if node.post else None
-    return replace(node, operands=tuple(operands), expr=renumber(node.expr, before), post=post)
+    post = node.post and node.post.renumbered(behind)
+    return replace(node, operands=tuple(operands), expr=node.expr.renumbered(before), post=post)
 
 
 def _placed(operand: Operand, operands: list[Operand], start: int) -> int:
@@ -86,13 +67,13 @@ def _placed(operand: Operand, operands: list[Operand], start: int) -> int:
 def _split_needed(node: Compute, machine: Machine) -> bool:
     assert node.post is not None
     if not node.is_contraction:
-        return len(node.operands) > VECTOR_OPERANDS
+        return len(node.operands) > MAX_STREAMS
     return not _behind_planes(node.post, machine)
 
 
 def _only_vector(node: Compute, graph: Graph, machine: Machine) -> bool:
     """Whether a contraction must go to the vector unit, with more operands than that has."""
-    if not node.is_contraction or len(node.operands) <= VECTOR_OPERANDS:
+    if not node.is_contraction or len(node.operands) <= MAX_STREAMS:
         return False
     return not fits_planes(node, graph, machine)
 
@@ -103,24 +84,22 @@ def kept_behind(post: Expr, machine: Machine) -> Expr | None:
     return None if cut < 0 else _part(post, cut)
 
 
-def split_post(graph: Graph, machine: Machine, chosen: Collection[int]) -> Graph:
-    """The graph with what one pass behind the planes leaves of the epilogues of ``chosen`` nodes as maps of their own."""
+def split_post(graph: Graph, machine: Machine, chosen: Collection[str]) -> Graph:
+    """The graph with what one pass behind the planes leaves of the epilogues that make ``chosen`` values as maps of their own."""
     parts = Rewriter(graph)
-    for at, node in enumerate(graph.nodes):
-        if at in chosen and isinstance(node, Compute):
-            parts.nodes.append(_split_post(_compact(node), graph, machine, parts, 1))
-        else:
-            parts.nodes.append(node)
-    return parts.done()
+
+    def made(node: Compute) -> list[Node] | None:
+        return [_split_post(_compact(node), graph, machine, parts, 1)] if node.output in chosen else None
+
+    return parts.each(made, Compute)
 
 
 def _behind_planes(post: Expr, machine: Machine, most: int = EPILOGUE_PASSES) -> bool:
     """Whether the arithmetic behind the planes can do an expression in ``most`` passes: few enough operands, not the factors, few
     enough steps."""
-    extra = args_of(post)
     return (
-        len(extra) <= EPILOGUE_OPERANDS
-        and not {0, 1} & {*extra}
+        len(post.reads) <= MAX_EXTRA
+        and not {0, 1} & post.reads.keys()
         and alu_passes(post, machine) <= most * machine.matrix.alus
     )
 
@@ -138,18 +117,11 @@ def _split_post(node: Compute, graph: Graph, machine: Machine, parts: Rewriter, 
     if kept is not None:
         left[cut] = Step("arg", (), kept.dtype, -1)
     rest = _prune(Expr(tuple(left)))
-    read = args_of(rest)
     stored = Operand(middle, Access.identity(len(shape)))
-    operands = (stored, *(_of_results(node.operands[i], node.parallel) for i in read))
-    places = {-1: 0} | {i: at for at, i in enumerate(read, 1)}
+    operands = (stored, *(node.operands[i].keep(range(node.parallel)) for i in rest.reads))
+    places = {-1: 0} | {i: at for at, i in enumerate(rest.reads, 1)}
     steps = tuple(replace(s, imm=places[int(s.imm or 0)]) if s.op == "arg" else s for s in rest.steps)
     return replace(node, loops=shape, operands=operands, expr=Expr(steps), reducer=None, post=None)
-
-
-def _of_results(operand: Operand, parallel: int) -> Operand:
-    """An operand of an epilogue as one of a map over the results: without the reduced loops."""
-    access = operand.access
-    return replace(operand, access=Access(access.offset, tuple(row[:parallel] for row in access.matrix)))
 
 
 def _last_fitting(post: Expr, machine: Machine, most: int) -> int:
@@ -183,11 +155,10 @@ def _split_operands(node: Compute, parts: Rewriter) -> Compute | None:
         return None
     dtype = node.expr.steps[choice].dtype
     middle = parts.value(f"{node.output}~part", TensorType(dtype, node.loops))
-    needed = sorted(_closure(node.expr, choice))
-    place = {old: new for new, old in enumerate(needed)}
-    steps = tuple(replace(node.expr.steps[i], args=tuple(place[a] for a in node.expr.steps[i].args)) for i in needed)
     loops, name = len(node.loops), parts.name(f"{node.name}~part")
-    first = replace(node, name=name, output=middle, parallel=loops, expr=Expr(steps), reducer=None, post=None)
+    first = replace(
+        node, name=name, output=middle, parallel=loops, expr=_part(node.expr, choice), reducer=None, post=None
+    )
     parts.nodes.append(_compact(first))
     position = len(node.operands)
     rest = list(node.expr.steps)
@@ -200,7 +171,7 @@ def _best_cut(node: Compute) -> int | None:
     """The step to store: 2 to 4 operands below it, nothing below it used elsewhere if possible, most operands saved."""
     steps = node.expr.steps
     keys = [_cut_key(node.expr, i) for i in range(len(steps) - 1) if steps[i].op not in FREE]
-    best = min((key for key in keys if 2 <= -key[1] <= VECTOR_OPERANDS), default=None)
+    best = min((key for key in keys if 2 <= -key[1] <= MAX_STREAMS), default=None)
     return None if best is None else best[2]
 
 

@@ -35,7 +35,8 @@ def widened(expr: Expr) -> Expr:
     """The expression without conversions that lose nothing and that only arithmetic in the same type reads."""
     steps = expr.steps
     kept = {len(steps) - 1}.union(*(_read_as_they_are(step, steps) for step in steps))
-    gone = {at for at, step in enumerate(steps) if at not in kept and _is_lossless(step, steps)}
+    casts = {at: (steps[step.args[0]].dtype, step.dtype) for at, step in enumerate(steps) if step.op == "cast"}
+    gone = {at for at, (old, new) in casts.items() if at not in kept and may_widen(old.numpy, new.numpy)}
     if not gone:
         return expr
     terms: list[Term] = []
@@ -50,10 +51,6 @@ def _read_as_they_are(step: Step, steps: Sequence[Step]) -> set[int]:
     if step.op == "select" or SCALAR.get(step.op, SCALAR["cast"]).result != "same":
         return set(step.args)
     return {a for a in step.args if steps[a].dtype != step.dtype}
-
-
-def _is_lossless(step: Step, steps: Sequence[Step]) -> bool:
-    return step.op == "cast" and may_widen(steps[step.args[0]].dtype.numpy, step.dtype.numpy)
 
 
 def fused(expr: Expr) -> Expr:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from compiler.ir import Compute, DType, Graph, Node, Term, arg, const, expression, term_of
+from compiler.passes.rewriter import Rewriter
 
 EXACT = 1 << 24  # whole numbers below are exact in float32, whatever the order of additions
 LARGEST_CODE = 1 << 8
@@ -12,7 +13,7 @@ LARGEST_CODE = 1 << 8
 
 def scaled_sums(graph: Graph) -> Graph:
     """Every float32 sum of bytes times one literal as the literal times the sum of bytes."""
-    return graph.with_nodes(tuple(_scaled(node) if isinstance(node, Compute) else node for node in graph.nodes))
+    return Rewriter(graph).each(lambda node: [_scaled(node)], Compute)
 
 
 def _scaled(node: Compute) -> Node:
@@ -24,8 +25,4 @@ def _scaled(node: Compute) -> Node:
         return node
     scaled = arg(-1, DType.F32) * const(float(factor.imm or 0), DType.F32)
     post = scaled if node.post is None else term_of(node.post, {-1: scaled})
-    return replace(node, expr=expression(_plain(code)), post=expression(post))
-
-
-def _plain(code: Term) -> Term:
-    return Term("cast", (code,), DType.F32)
+    return replace(node, expr=expression(Term("cast", (code,), DType.F32)), post=expression(post))

@@ -159,12 +159,10 @@ class _Maker:
             finished = self._last
             self._branch(None, row)
             jump = self._open.pop()
-            decided = self._close()
-            self._last = [decided]
+            self._last = [self._close()]
             self._open.append(replace(jump, other=finished))
         else:
-            other = self._open[-1].other
-            self._last = [*self._last, *other, self._close()]
+            self._last = [*self._last, *self._open[-1].other, self._close()]
 
     def _branch(self, guard: Guard | None, row: int) -> None:
         """A BRANCH at the present cycle; without a guard one that always skips."""

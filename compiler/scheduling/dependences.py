@@ -84,7 +84,8 @@ def _known(tiles: list[Tile], tables: dict[str, list[_Table]]) -> dict[_Key, Edg
     for value, own in spans.items():
         known |= {key: {} for key in own}
         for table in tables[value]:
-            _writers(table, own, known)
+            for keys in _batches(table, own):
+                _looked_up(table, [own[k] for k in keys], [known[k] for k in keys])
     return known
 
 
@@ -145,12 +146,6 @@ def _table(tiles: list[Tile], numbers: list[int]) -> _Table:
     return _Table(lines[order], writers[order], ready[order])
 
 
-def _writers(table: _Table, spans: dict[_Key, Span], known: dict[_Key, Edges]) -> None:
-    """Add to ``known`` who writes lines of each span, with the longest wait for one of them."""
-    for keys in _batches(table, spans):
-        _looked_up(table, [spans[k] for k in keys], [known[k] for k in keys])
-
-
 def _batches(table: _Table, spans: dict[_Key, Span]) -> Iterator[list[_Key]]:
     """Spans that may have lines of the table, as many of them together as have ``_TOGETHER`` lines."""
     some: list[_Key] = []
@@ -169,6 +164,7 @@ def _batches(table: _Table, spans: dict[_Key, Span]) -> Iterator[list[_Key]]:
 
 
 def _looked_up(table: _Table, spans: list[Span], wanted: list[Edges]) -> None:
+    """Add to ``wanted`` who writes lines of each span, with the longest wait for one of them."""
     lines, begin = (np.concatenate([getattr(span, name) for span in spans]) for name in ("lines", "begin"))
     owner = np.repeat(np.arange(len(spans)), [len(span.lines) for span in spans])
     low = np.searchsorted(table.lines, lines, "left")

@@ -70,7 +70,8 @@ def repeated(p: Problem, machine: Machine, once: Placement, copies: int, objecti
         if allowed == 1 and best.placed is once:
             wanted = min(wanted, low + step)
         elif attempts.once_each:
-            floor = max(low, _likely(best, once, least, objective))
+            # Shorter IIs tend to cost more latency than the best one did.
+            floor = max(low, least * best.placed.latency // once.latency if objective == "balanced" else least)
             if (best.ii - floor) * CLOSE < best.ii:
                 break
             wanted = floor + (best.ii - floor) // (2 if placed is None else 4)
@@ -100,11 +101,6 @@ def _allowed(once: int, ii: int, least: int, objective: str) -> int:
     if objective == "balanced":
         return once * ii // least
     return NEVER
-
-
-def _likely(best: Repeated, once: Placement, least: int, objective: str) -> int:
-    """The shortest II that allows the latency of the best one: shorter ones tend to cost more."""
-    return least * best.placed.latency // once.latency if objective == "balanced" else least
 
 
 @dataclass

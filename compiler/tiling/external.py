@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from compiler.ir import Access, DType
-from compiler.isa import Instruction, Op, accesses
+from compiler.isa import Instruction, Loop, Op, accesses, flow
 from compiler.targets import Target
 from compiler.tiling import place as pl
 from compiler.tiling.budget import Tiles
@@ -198,11 +198,7 @@ def span(s: pl.Stream, pieces: tuple[pl.Range, pl.Range, pl.Range], size: int) -
     for nest, (start, count) in zip(s.strides(), pieces, strict=True):
         if not nest:
             continue
-        index = np.arange(start, start + count)
-        at = np.zeros(count, np.int64)
-        for extent, stride in reversed(nest):
-            index, coordinate = np.divmod(index, extent)
-            at += coordinate * stride
+        at = flow.offsets(tuple(Loop(*loop) for loop in nest), start, count)
         low, high = low + int(at.min()), high + int(at.max())
     return max(0, low), min(size, high + s.dtype.size)
 

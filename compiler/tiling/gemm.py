@@ -10,9 +10,8 @@ import numpy as np
 
 from compiler.costs import Roles, factor_types, loops_used, plane_tile, roles
 from compiler.ir import Access, Compute, DType, Operand
-from compiler.isa import Instruction, Loop, Op, Stream
+from compiler.isa import Instruction, Loop, Op, Stream, points
 from compiler.isa.geometry import touches
-from compiler.passes.legalise import args_of
 from compiler.tiling import padded_layout
 from compiler.tiling import place as pl
 from compiler.tiling.loop_nests import LoopNest
@@ -127,7 +126,7 @@ def _epilogue(node: Compute, extra: list[int], loops: Sequence[int], tiler: Tile
 def extras(node: Compute, tiler: Tiler) -> list[int]:
     """Operands of the epilogue, the largest first: the first port is the widest."""
     types = tiler.graph.types
-    return sorted(args_of(node.post), key=lambda i: (-types[node.operands[i].value].bytes, i))
+    return sorted(node.post.reads if node.post else (), key=lambda i: (-types[node.operands[i].value].bytes, i))
 
 
 def _strides(nest: LoopNest, home: pl.Place) -> list[int]:
@@ -138,17 +137,12 @@ def _strides(nest: LoopNest, home: pl.Place) -> list[int]:
 def _with_block(node: Compute, r: Roles, block: int, home: pl.Place, tiler: Tiler) -> tuple[list[int], int]:
     """The inner loops with the blocks among them where the moving operand is fetched best; rows of a run of one block."""
     strides = loop_strides(home, node, 1 - r.stationary)
-    best: tuple[int, int] | None = None
-    for at in range(len(r.inner), -1, -1):
-        order = [*r.inner[:at], block, *r.inner[at:]]
-        nest = tuple(Loop(node.loops[i], strides[i]) for i in order)
-        count = touches(
-            Stream("u8", 0, (), (), nest), (0, 1), (0, prod(n.extent for n in nest)), tiler.target.line_bytes
-        )
-        if best is None or count < best[0]:
-            best = (count, at)
-    assert best is not None
-    at = best[1]
+
+    def lines(at: int) -> int:
+        nest = tuple(Loop(node.loops[i], strides[i]) for i in (*r.inner[:at], block, *r.inner[at:]))
+        return touches(Stream("u8", 0, (), (), nest), (0, 1), (0, points(nest)), tiler.target.line_bytes)
+
+    at = min(range(len(r.inner), -1, -1), key=lines)
     return [*r.inner[:at], block, *r.inner[at:]], prod(node.loops[i] for i in r.inner[at:])
 
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 from math import prod
 
 from compiler.ir import Compute, Join
-from compiler.isa import Loop, Machine, Stream
-from compiler.isa.geometry import touches
+from compiler.isa import Loop, Machine
 from compiler.tiling.place import Place, ordered_strides
-from compiler.tiling.readers import Order
+from compiler.tiling.readers import Order, fetches
 from compiler.tiling.stationary import DataflowSelector
 
 CLEARLY = 1.1  # times the cycles that make one order worse than another
@@ -43,6 +42,5 @@ def _turned(order: Order, axis: int) -> Order:
 def _written(home: Place, shape: tuple[int, ...], order: Order, machine: Machine) -> int:
     """Cycles of the ports that write a part of that shape."""
     nest = tuple(Loop(shape[i], home.strides[i]) for i in order)
-    dtype = "u8" if home.dtype.size == 1 else "f32"
-    lines = touches(Stream(dtype, 0, (), nest, ()), (0, prod(shape)), (0, 1), machine.line_bytes)
+    lines = fetches(home.dtype.size, nest, (), (prod(shape), 1), machine.line_bytes)
     return -(-lines // max(1, machine.vector.ports.get("out", 1)))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from compiler.ir import Access, Gather
+from dataclasses import replace
+
+from compiler.ir import Access, Gather, Operand
 from compiler.isa import GatherAxis, Instruction, Op
 from compiler.isa.stream import Gather as Axes
 from compiler.tiling import place as pl
@@ -10,6 +12,8 @@ from compiler.tiling import relayout, vector
 from compiler.tiling.readers import dense_order
 from compiler.tiling.tile import make
 from compiler.tiling.tiler import Groups, Tiler
+
+Indices = tuple[Operand | None, ...]  # by dimension of the data what decides it, if anything does
 
 
 def gather(node: Gather, tiler: Tiler) -> None:
@@ -47,7 +51,7 @@ def _instructions(node: Gather, data: pl.Place, tiler: Tiler) -> list[Instructio
     """The instructions of a gather from data at that place: in the order of the result, or blocks that are read along lines
     and written along lines, where these take clearly fewer cycles."""
     order = tiler.storage_order(node.output, list(range(len(node.loops))))
-    moved, size = _moved(node), data.dtype.size
+    moved, size = moved_loops(node.indices, node.data.access), data.dtype.size
     cut = max((at + 1 for at, i in enumerate(order) if i in moved), default=0)
     groups: Groups = ((), tuple(order[:cut]), tuple(order[cut:]))
     plain = _pieces(node, data, groups, vector.blocks(groups, node.loops, size, tiler), tiler)
@@ -62,8 +66,9 @@ def _instructions(node: Gather, data: pl.Place, tiler: Tiler) -> list[Instructio
 def _pieces(node: Gather, data: pl.Place, groups: Groups, pieces: vector.Blocks, tiler: Tiler) -> list[Instruction]:
     """An instruction for each piece of the rows and of the inner loops."""
     tiler.whole(data)
-    a = tiler.space.stream(_affine(node, data, groups))
-    table = tiler.space.pool.gather(Axes(tuple(_axes(node, data, groups, tiler))))
+    a = tiler.space.stream(affine(node.indices, node.data.access, data, node.loops, groups, node.data.fill))
+    axes = gathered_axes(node.indices, node.data.access, data, node.loops, groups, tiler)
+    table = tiler.space.pool.gather(Axes(tuple(axes)))
     out = tiler.write(node.output, node.loops, len(node.loops), groups)
     return [tiler.instruction(Op.GATHER, rows, inner, a=a, out=out, gather=table) for rows, inner in pieces]
 
@@ -90,33 +95,36 @@ def _unmoved_last(node: Gather, data: pl.Place) -> tuple[int, ...] | None:
     return None if wide[0] == wide[1] or len(wide[0]) < 2 else turned
 
 
-def _moved(node: Gather) -> set[int]:
+def moved_loops(indices: Indices, access: Access) -> set[int]:
     """Loops that move an index, or a dimension of the data that an index decides."""
-    rows = [row for index in node.indices if index for row in index.access.matrix]
-    rows += [node.data.access.matrix[j] for j, index in enumerate(node.indices) if index]
+    rows = [row for index in indices if index for row in index.access.matrix]
+    rows += [access.matrix[j] for j, index in enumerate(indices) if index]
     return {i for row in rows for i, c in enumerate(row) if c}
 
 
-def _axes(node: Gather, data: pl.Place, groups: Groups, tiler: Tiler) -> list[GatherAxis]:
+def gathered_axes(
+    indices: Indices, access: Access, data: pl.Place, loops: tuple[int, ...], groups: Groups, tiler: Tiler
+) -> list[GatherAxis]:
     """The dimensions of the data that indices decide."""
     axes: list[GatherAxis] = []
-    for j, index in enumerate(node.indices):
-        if index is None:
-            continue
-        reference = tiler.read(index, node.loops, groups)
-        row = node.data.access.matrix[j]
-        coefficients = tuple(row[i] for i in groups[1] + groups[2])
-        axes.append(GatherAxis(reference, data.shape[j], data.strides[j], node.data.access.offset[j], coefficients))
+    for j, index in enumerate(indices):
+        if index is not None:
+            coefficients = tuple(access.matrix[j][i] for i in groups[1] + groups[2])
+            reference = tiler.read(index, loops, groups)
+            axes.append(GatherAxis(reference, data.shape[j], data.strides[j], access.offset[j], coefficients))
     return axes
 
 
-def _affine(node: Gather, data: pl.Place, groups: Groups) -> pl.Stream:
+def affine(
+    indices: Indices,
+    access: Access,
+    data: pl.Place,
+    loops: tuple[int, ...],
+    groups: Groups,
+    fill: float | None = None,
+) -> pl.Stream:
     """The data's stream without the dimensions that data decides; those are free for the lines touched."""
-    keep = [j for j, index in enumerate(node.indices) if index is None]
-    free = tuple((data.shape[j], data.strides[j]) for j, index in enumerate(node.indices) if index is not None)
-    place = pl.Place(
-        data.buffer, data.dtype, tuple(data.shape[j] for j in keep), data.offset, tuple(data.strides[j] for j in keep)
-    )
-    access = Access(tuple(node.data.access.offset[j] for j in keep), tuple(node.data.access.matrix[j] for j in keep))
-    s = pl.stream(place, access, node.loops, groups, node.data.fill)
-    return pl.Stream(s.buffer, s.dtype, s.base, s.groups, s.dims, s.fill, free)
+    keep = [j for j, index in enumerate(indices) if index is None]
+    free = tuple((data.shape[j], data.strides[j]) for j, index in enumerate(indices) if index is not None)
+    place = replace(data, shape=tuple(data.shape[j] for j in keep), strides=tuple(data.strides[j] for j in keep))
+    return replace(pl.stream(place, access.project(keep), loops, groups, fill), free=free)

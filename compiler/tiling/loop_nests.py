@@ -8,9 +8,10 @@ Parallel Computing", 1996).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 
 from compiler.costs import blocks_that_fit, epilogue_stages, plane_tile, product_shape, products_per_pass, roles
-from compiler.ir import Access, Compute, Expr
+from compiler.ir import Access, Compute, Expr, Step
 from compiler.isa import Machine
 from compiler.tiling.place import Place
 
@@ -48,11 +49,8 @@ def packed_batch(nest: LoopNest, stationary: int, tile: tuple[int, int]) -> list
     loop = max(r.batch, key=lambda i: node.loops[i], default=-1)
     if loop < 0 or _counts(node, loop):
         return []
-    depth = columns = 1
-    for i in r.inner:
-        depth *= node.loops[i]
-    for i in r.columns:
-        columns *= 1 if i == nest.apart else node.loops[i]
+    depth = prod(node.loops[i] for i in r.inner)
+    columns = prod(node.loops[i] for i in r.columns if i != nest.apart)
     size = products_per_pass(node.loops[loop], depth, columns, tile)
     if size < 2:
         return []
@@ -199,17 +197,14 @@ def _cut(nest: LoopNest, loop: int, start: int, count: int, size: int) -> LoopNe
     assert not _counts(node, loop), "no coordinate is left of a loop that is cut"
 
     def access(a: Access) -> Access:
-        offset = tuple(o + row[loop] * start for o, row in zip(a.offset, a.matrix, strict=True))
-        rows = tuple((*row[:loop], row[loop] * size, row[loop], *row[loop + 1 :]) for row in a.matrix)
-        return Access(offset, rows)
+        return a.shifted(loop, start).split(loop, (count // size, size))
 
-    def expr(e: Expr | None) -> Expr | None:
-        if e is None:
-            return None
-        moved = [s.op == "index" and int(s.imm or 0) > loop for s in e.steps]
-        return Expr(tuple(replace(s, imm=int(s.imm or 0) + 1) if m else s for s, m in zip(e.steps, moved, strict=True)))
+    def moved(step: Step) -> Step:
+        behind = step.op == "index" and int(step.imm or 0) > loop
+        return replace(step, imm=int(step.imm or 0) + 1) if behind else step
 
+    post = node.post and Expr(tuple(map(moved, node.post.steps)))
     loops = (*node.loops[:loop], count // size, size, *node.loops[loop + 1 :])
     operands = tuple(replace(o, access=access(o.access)) for o in node.operands)
-    new = replace(node, loops=loops, parallel=node.parallel + 1, operands=operands, post=expr(node.post))
+    new = replace(node, loops=loops, parallel=node.parallel + 1, operands=operands, post=post)
     return replace(nest, node=new, out=access(nest.out), apart=nest.apart + (nest.apart > loop))

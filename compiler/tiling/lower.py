@@ -121,17 +121,14 @@ def _made(node: Node, tiler: Tiler) -> None:
         sorting.scatter(node, tiler)
     elif isinstance(node, Sort):
         sorting.sort(node, tiler)
-    elif isinstance(node, View):
-        if node.output in tiler.layout.copies:
-            operand = node.operand
-            source, home = tiler.place(operand.value), tiler.place(node.output)
-            vector.copy(source, home, operand.access, operand.fill, (operand.value, node.output), tiler)
-    elif isinstance(node, Reshape):
-        if node.output in tiler.layout.copies:
-            _reshape(node, tiler)
-    else:
-        assert isinstance(node, Join)
+    elif isinstance(node, Join):
         _join(node, tiler)
+    elif isinstance(node, View) and node.output in tiler.layout.copies:
+        operand = node.operand
+        source, home = tiler.place(operand.value), tiler.place(node.output)
+        vector.copy(source, home, operand.access, operand.fill, (operand.value, node.output), tiler)
+    elif isinstance(node, Reshape) and node.output in tiler.layout.copies:
+        _reshape(node, tiler)
 
 
 def _contract(node: Compute, tiler: Tiler) -> None:

@@ -253,8 +253,7 @@ class Readers:
     def _link(self, place: Place) -> int:
         """Cycles of the link for an output that lies there."""
         loops = tuple(Loop(n, abs(s)) for n, s in zip(place.shape, place.strides, strict=True))
-        line = self.machine.line_bytes
-        count = touches(Stream("u8", 0, (), loops, ()), (0, prod(place.shape)), (0, 1), line)
+        count = fetches(1, loops, (), (prod(place.shape), 1), self.machine.line_bytes)
         return count // max(1, self.machine.link_out.ports.get("a", 1))
 
     def _copy(self, value: str) -> int:

@@ -7,12 +7,12 @@ from math import prod
 import numpy as np
 
 from compiler.ir import Access, Scatter, Sort
-from compiler.isa import Flag, GatherAxis, Instruction, Op
+from compiler.isa import Flag, Instruction, Op
 from compiler.isa.stream import Gather as Axes
 from compiler.isa.timing import sort_run
 from compiler.numerics.reduce import REDUCER_CODES
+from compiler.tiling import lookup, vector
 from compiler.tiling import place as pl
-from compiler.tiling import vector
 from compiler.tiling.tile import make
 from compiler.tiling.tiler import Groups, Tiler, pieces
 
@@ -26,17 +26,10 @@ def scatter(node: Scatter, tiler: Tiler) -> None:
         vector.copy(tiler.place(node.data), home, Access.identity(len(home.shape)), None, (node.data, base), tiler)
     groups = _scatter_groups(node)
     values = {"a": node.update.value, "old": base}
-    axes: list[GatherAxis] = []
-    for j, index in enumerate(node.indices):
-        if index is None:
-            continue
-        values[f"index{len(axes)}"] = index.value
-        row = node.target.matrix[j]
-        coefficients = tuple(row[i] for i in (*groups[1], *groups[2]))
-        reference = tiler.read(index, node.loops, groups)
-        axes.append(GatherAxis(reference, home.shape[j], home.strides[j], node.target.offset[j], coefficients))
+    values |= {f"index{n}": index.value for n, index in enumerate(filter(None, node.indices))}
+    axes = lookup.gathered_axes(node.indices, node.target, home, node.loops, groups, tiler)
     a = tiler.read(node.update, node.loops, groups)
-    out = tiler.space.stream(_target(node, home, groups))
+    out = tiler.space.stream(lookup.affine(node.indices, node.target, home, node.loops, groups))
     table = tiler.space.pool.gather(Axes(tuple(axes)))
     code = REDUCER_CODES[node.reducer] if node.reducer else 0
     before: tuple[int, ...] = ()
@@ -50,23 +43,9 @@ def scatter(node: Scatter, tiler: Tiler) -> None:
 
 def _scatter_groups(node: Scatter) -> Groups:
     """The loops in their own order, which defines the result; what no index moves lies along the lanes."""
-    moved = {i for index in node.indices if index for row in index.access.matrix for i, c in enumerate(row) if c}
-    moved |= {i for j, index in enumerate(node.indices) if index for i, c in enumerate(node.target.matrix[j]) if c}
-    cut = max((i + 1 for i in moved), default=0)
+    cut = max((i + 1 for i in lookup.moved_loops(node.indices, node.target)), default=0)
     order = tuple(range(len(node.loops)))
     return (), order[:cut], order[cut:]
-
-
-def _target(node: Scatter, home: pl.Place, groups: Groups) -> pl.Stream:
-    """The output's stream without the dimensions that data decides; those are free for the lines touched."""
-    keep = [j for j, index in enumerate(node.indices) if index is None]
-    free = tuple((home.shape[j], home.strides[j]) for j, index in enumerate(node.indices) if index is not None)
-    part = pl.Place(
-        home.buffer, home.dtype, tuple(home.shape[j] for j in keep), home.offset, tuple(home.strides[j] for j in keep)
-    )
-    access = Access(tuple(node.target.offset[j] for j in keep), tuple(node.target.matrix[j] for j in keep))
-    s = pl.stream(part, access, node.loops, groups)
-    return pl.Stream(s.buffer, s.dtype, s.base, s.groups, s.dims, s.fill, free)
 
 
 def _in_order(node: Scatter, groups: Groups, tiler: Tiler) -> list[tuple[pl.Range, pl.Range]]:

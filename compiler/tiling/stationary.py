@@ -198,11 +198,11 @@ class DataflowSelector:
         last = long * epilogue_stages(node.post, self.machine)
         short = SHORT_ROWS  # rows that one plane takes at least; they end on lines of their own
         if node.output in override:
-            strides = self._out_strides(node, override[node.output])
+            place = override[node.output]
+            strides = self._out_strides(node, place)
             short = max(short, steps(strides, node.loops, rows, self.machine.line_bytes))
-            bytes_each = override[node.output].dtype.size
             written = (rows, long), (across, nn * size)
-            last = max(last, self._fetches(node, strides, *written, bytes_each, matrix.ports["out"]))
+            last = max(last, self._fetches(node, strides, *written, place.dtype.size, matrix.ports["out"]))
         work = ((kt - 1) * max(a, long) + max(a, last)) * m // long
         constant = node.operands[stationary].value in self.graph.constants
         again = max(1, m // 1024) if constant and kt == 1 else max(1, m // LONG_ROWS)

@@ -168,6 +168,5 @@ def _widened(nest: LoopNest, stationary: int, slide: Slide, size: int, shift: in
 
 def _with(access: Access, row: int, loop: int, coefficient: int) -> Access:
     """The access with one coefficient exchanged."""
-    matrix = list(access.matrix)
-    matrix[row] = (*matrix[row][:loop], coefficient, *matrix[row][loop + 1 :])
-    return replace(access, matrix=tuple(matrix))
+    before = access.matrix[row]
+    return access.replaced(row, access.offset[row], (*before[:loop], coefficient, *before[loop + 1 :]))

@@ -29,10 +29,8 @@ def receive(name: str, tiler: Tiler) -> None:
 
 def send(value: str, port_name: str, tiler: Tiler) -> None:
     """SEND tiles of a graph output in row-major order: of the output as it lies, or of a copy that lies in that order."""
-    t, lengths = tiler.graph.types[value], tiler.graph.lengths
-    wire: dict[str, Any] = {}
-    if port_name in lengths:
-        wire = dict(zip(("axis", "length"), lengths[port_name], strict=True))
+    t = tiler.graph.types[value]
+    wire: dict[str, Any] = dict(zip(("axis", "length"), tiler.graph.lengths.get(port_name, ()), strict=False))
     port = tiler.space.pool.port(Port(port_name, t.dtype.value, t.shape, output=True, **wire))
     sent = _transfers(Op.SEND, tiler.place(value), port, tiler)
     copied = _in_order(value, vector.beats(sent, tiler), tiler)

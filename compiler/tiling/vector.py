@@ -12,7 +12,7 @@ from compiler.ir import Access, Compute, Operand
 from compiler.isa import Instruction, Op
 from compiler.isa.timing import tree_depth
 from compiler.numerics.reduce import REDUCER_CODES
-from compiler.passes.legalise import VECTOR_OPERANDS, args_of
+from compiler.passes.fuse import MAX_STREAMS
 from compiler.passes.row_tiling import in_strip
 from compiler.tiling import loop_nests
 from compiler.tiling import place as pl
@@ -85,7 +85,7 @@ def _whole(
     node = walk.node
     inner = list(range(node.parallel, len(node.loops)))
     _check(node, tiler.target.vector.tile)
-    body = set(args_of(node.expr))
+    body = node.expr.reads.keys()
     groups: Groups = ((), tuple(order), tuple(inner))
     flat: Groups = ((), tuple(order), ())
     references = []
@@ -135,7 +135,7 @@ def quicker(node: Compute, tiler: Tiler, planes: int) -> bool:
 def cycles(node: Compute, tiler: Tiler, enough: int) -> int | None:
     """How long the vector unit takes for a contraction; None when it cannot take it, or takes more than ``enough``."""
     target = tiler.target
-    if len(node.operands) > VECTOR_OPERANDS or node.reduction > target.vector.tile:
+    if len(node.operands) > MAX_STREAMS or node.reduction > target.vector.tile:
         return None
     rows = -(-node.points // target.vector.lanes)
     least = (
@@ -162,10 +162,10 @@ def _check(node: Compute, tile: int) -> None:
         raise ModelError(
             "it needs the unit 'vector', which the processor does not have; choose another target", node=node.name
         )
-    if len(node.operands) > VECTOR_OPERANDS:
+    if len(node.operands) > MAX_STREAMS:
         raise ModelError(
             f"an expression of {len(node.operands)} operands does not fit the vector unit, which takes "
-            f"{VECTOR_OPERANDS}; split the operation in two",
+            f"{MAX_STREAMS}; split the operation in two",
             node=node.name,
         )
     if node.reduction > tile:
@@ -213,7 +213,7 @@ def _reduces_along_lines(node: Compute, tiler: Tiler) -> bool:
     inner = [i for i in range(node.parallel, len(node.loops)) if node.loops[i] > 1]
     if not inner or node.reducer is None:
         return False
-    body = set(args_of(node.expr))
+    body = node.expr.reads.keys()
     steps = [loop_strides(tiler.place(o.value), node, i)[inner[-1]] for i, o in enumerate(node.operands) if i in body]
     return all(
         step in (0, tiler.graph.types[o.value].dtype.size) for step, o in zip(steps, node.operands, strict=False)
@@ -317,8 +317,7 @@ def _directions(source: pl.Place, target: pl.Place, access: Access, whole: froze
 
 def blocks(groups: Groups, extents: tuple[int, ...], size: int, tiler: Tiler) -> Blocks:
     """Pieces of the rows and of the inner loops: whole lines, at most a tile, about ``PIECES`` of them."""
-    rows = prod(extents[i] for i in groups[1])
-    inner = prod(extents[i] for i in groups[2])
+    rows, inner = (prod(extents[i] for i in group) for group in groups[1:])
     limit = tiler.target.move.tile
     line = max(1, tiler.target.line_bytes // size)
     wanted = min(limit, max(line * 16, -(-rows * inner // PIECES)))
@@ -335,8 +334,7 @@ def blocks(groups: Groups, extents: tuple[int, ...], size: int, tiler: Tiler) ->
 def squared(groups: Groups, extents: tuple[int, ...], size: int, tiler: Tiler) -> Iterator[Blocks]:
     """Ways to cut rows and inner loops into blocks that have as many rows as lie side by side in one operand, and as many inner
     points as do in the other: of about as many elements as ``blocks`` takes, and of as many as an instruction can."""
-    rows = prod(extents[i] for i in groups[1])
-    inner = prod(extents[i] for i in groups[2])
+    rows, inner = (prod(extents[i] for i in group) for group in groups[1:])
     line, most = max(1, tiler.target.line_bytes // size), tiler.target.move.tile
     run = next((extents[i] for i in reversed(groups[1]) if extents[i] > 1), 1)
     some = min(most, max(line * 16, -(-rows * inner // PIECES)))
