@@ -78,9 +78,7 @@ def beats(instructions: list[Instruction], tiler: Tiler) -> int:
     return sum(tiler.space.timings.of(i).beats for i in instructions)
 
 
-def _whole(
-    walk: loop_nests.LoopNest, order: list[int], tiler: Tiler, homes: Mapping[int, pl.Place] | None = None
-) -> Instruction:
+def _whole(walk: loop_nests.LoopNest, order: list[int], tiler: Tiler, homes: Mapping[int, pl.Place]) -> Instruction:
     """The whole operation as one instruction, of which pieces are taken."""
     node = walk.node
     inner = list(range(node.parallel, len(node.loops)))
@@ -90,9 +88,7 @@ def _whole(
     flat: Groups = ((), tuple(order), ())
     references = []
     for i, operand in enumerate(node.operands):
-        place = (homes or {}).get(i)
-        if tiler.is_constant(operand.value):
-            place = _constant(operand, node, order, inner, tiler)
+        place = _constant(operand, node, order, inner, tiler) if tiler.is_constant(operand.value) else homes.get(i)
         references.append(tiler.read(operand, node.loops, groups if i in body else flat, place))
     out = tiler.space.stream(pl.stream(tiler.place(node.output), walk.out, node.loops, flat))
     positions = {i: i for i in range(len(node.operands))}
@@ -143,7 +139,7 @@ def cycles(node: Compute, tiler: Tiler, enough: int) -> int | None:
     )
     if least // target.vector.instances > enough:
         return None
-    whole = _whole(loop_nests.plain(node), tiler.storage_order(node.output, list(range(node.parallel))), tiler)
+    whole = _whole(loop_nests.plain(node), tiler.storage_order(node.output, list(range(node.parallel))), tiler, {})
     count = min(whole.count1, _size(node, whole.count1, whole.count2, tiler))
     beats = tiler.space.timings.of(whole._replace(count1=count)).beats
     return beats * -(-whole.count1 // count) // target.vector.instances + target.vector.latency
