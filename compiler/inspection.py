@@ -38,7 +38,7 @@ def inspect(model: Source) -> dict[str, Any]:
         "opset": {domain or "ai.onnx": version for domain, version in opsets(proto).items()},
         "inputs": [_value(v) for v in proto.graph.input if v.name not in stored],
         "outputs": [_value(v) for v in proto.graph.output],
-        "open_dims": frontend.symbolic_dims(proto),
+        "open_dims": frontend.open_dims(proto),
         "operators": dict(sorted(counts.items())),
         "unknown_operators": sorted(set(counts) - known - {f.name for f in proto.functions}),
         "parameters": _parameters(proto),

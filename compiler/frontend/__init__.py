@@ -19,7 +19,7 @@ from compiler.frontend.reader import Source, folder_of, opsets, read_model
 from compiler.frontend.states import Pair, pair_problems, with_states
 from compiler.frontend.tensors import ELEMENT_TYPES, element_type
 from compiler.ir import DType, Graph, TensorType
-from compiler.ir.builder import Builder
+from compiler.ir.builder import Builder, Contents
 from compiler.ir.verifier import verify
 
 __all__ = ["load", "operators", "symbolic_dims"]
@@ -35,7 +35,11 @@ def operators() -> tuple[str, ...]:
 
 def symbolic_dims(model: Source) -> dict[str, list[str]]:
     """Dimensions to choose before compiling: name -> where it stands (``"input[axis]"``). Nameless ones get ``input.axis``."""
-    proto, _ = read_model(model)
+    return open_dims(read_model(model)[0])
+
+
+def open_dims(proto: ModelProto) -> dict[str, list[str]]:
+    """``symbolic_dims`` of a parsed model, which is not turned into bytes again."""
     found: dict[str, list[str]] = {}
     for value in _inputs(proto):
         for axis, dim in enumerate(_dims(value)):
@@ -65,8 +69,9 @@ def load(
     """
     proto, digest = read_model(model, limits)
     given, known = dict(dims or {}), dict(constants or {})
+    folder, stored = folder_of(model), dict[Contents, Array]()
     if context is None:
-        return _lowered(proto, digest, folder_of(model), given, known, limits, states, bounds or {})
+        return _lowered(proto, digest, folder, given, known, limits, states, bounds or {}, stored)
     return with_context(
         _inputs(proto),
         _dims,
@@ -74,7 +79,7 @@ def load(
         context,
         caches,
         lambda sizes, more: _lowered(
-            proto, digest, folder_of(model), sizes, {**known, **more}, limits, states, bounds or {}
+            proto, digest, folder, sizes, {**known, **more}, limits, states, bounds or {}, stored
         ),
     )
 
@@ -88,8 +93,9 @@ def _lowered(
     limits: Limits,
     states: Sequence[Pair],
     bounds: Mapping[str, int],
+    stored: dict[Contents, Array],
 ) -> Graph:
-    """The graph for one choice of dimensions."""
+    """The graph for one choice of dimensions; graphs of one model share what is ``stored``."""
     if len(proto.graph.node) > limits.model_nodes:
         raise ModelError(f"The model has {len(proto.graph.node)} operations; the limit is {limits.model_nodes}.")
     builder = Builder(
@@ -97,6 +103,7 @@ def _lowered(
         max_bytes=limits.tensor_bytes,
         max_nodes=limits.graph_nodes,
         max_stored=limits.constant_bytes,
+        stored=stored,
     )
     lowering = Lowering(builder, opsets(proto), proto.functions, limits)
     if Expansion(lowering.functions, limits).count(proto.graph.node) > limits.graph_nodes:
@@ -189,7 +196,7 @@ def _bind_inputs(
     lowering: Lowering,
     scope: dict[str, str | None],
 ) -> None:
-    known, problems = symbolic_dims(proto), lowering.problems
+    known, problems = open_dims(proto), lowering.problems
     problems += _open_problems(known, dims, constants)
     problems += _size_problems(known, dims)
     names = [v.name for v in _inputs(proto)]

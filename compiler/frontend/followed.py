@@ -26,6 +26,7 @@ from compiler.ir import (
     expression,
     index,
 )
+from compiler.ir.builder import unused
 
 Array = np.ndarray[Any, Any]
 LENGTH = "cache_length"
@@ -88,7 +89,7 @@ class Followed:
             if (a is None) != (b is None):
                 self._refuse("reads what is known at compile time for one length of the caches only")
             return self.names.get(value, value)
-        if value == other and a.shape == b.shape and a.size > 1 << 16 and np.array_equal(a, b):
+        if a is b:
             return value
         if (value, other) not in self.read:
             self.read[value, other] = self._constant(value, a, b)
@@ -201,5 +202,4 @@ class Followed:
         return made
 
     def _unused(self, base: str) -> str:
-        taken = {*self.types, *self.graph.inputs}
-        return next(n for n in (base, *(f"{base}.{i}" for i in range(2, 1 << 20))) if n not in taken)
+        return unused(base, {*self.types, *self.graph.inputs})

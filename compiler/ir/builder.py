@@ -34,6 +34,7 @@ from compiler.ir.terms import Term, arg, expression
 from compiler.ir.types import DType, TensorType
 
 Array = np.ndarray[Any, Any]
+Contents = tuple[DType, tuple[int, ...], bytes]  # of a constant: its type, its shape and the SHA-256 of its bytes
 FOLD_POINTS = 1 << 24  # points that folding may evaluate for one node
 FOLD_PRODUCTS = 1 << 28  # likewise of a contraction, which is evaluated many times as fast
 FOLD_BYTES = 1 << 26  # and bytes that it may store
@@ -57,8 +58,15 @@ class Builder:
     """A graph in the making. Methods return the name of the value they define."""
 
     def __init__(
-        self, name: str, *, max_bytes: int = 1 << 31, max_nodes: int = 200_000, max_stored: int = 1 << 34
+        self,
+        name: str,
+        *,
+        max_bytes: int = 1 << 31,
+        max_nodes: int = 200_000,
+        max_stored: int = 1 << 34,
+        stored: dict[Contents, Array] | None = None,
     ) -> None:
+        """``stored``: contents of constants, which graphs of one model have once if they are given the same one."""
         self.name = name
         self.inputs: list[str] = []
         self.types: dict[str, TensorType] = {}
@@ -72,7 +80,8 @@ class Builder:
         self.lengths: dict[
             str, tuple[int, str]
         ] = {}  # value -> axis whose size the data decides, and the value saying it
-        self._literals: dict[tuple[DType, tuple[int, ...], bytes], str] = {}
+        self._literals: dict[Contents, str] = {}
+        self._arrays: dict[Contents, Array] = {} if stored is None else stored
         self._count = 0
         self._fold_left = FOLD_TOTAL
         self._stored = 0
@@ -107,7 +116,7 @@ class Builder:
                     f"The model's constants take more than {self._max_stored} bytes. Choose smaller dimensions."
                 )
             self._literals[key] = self._define(kind)
-            self.constants[self._literals[key]] = array
+            self.constants[self._literals[key]] = self._arrays.setdefault(key, array)
         return self._literals[key]
 
     def known(self, value: str) -> Array | None:
@@ -319,7 +328,7 @@ class Builder:
             if value in fixed or value in self.inputs:
                 renamed[value] = fixed.get(value, value)
             else:
-                renamed[value] = _unused(names.get(value, value), taken)
+                renamed[value] = unused(names.get(value, value), taken)
             taken.add(renamed[value])
         return renamed
 
@@ -328,13 +337,14 @@ class Builder:
         for public, value in outputs.items():
             if value in self.lengths:
                 axis, length = self.lengths[value]
-                name = _unused(f"{public}.length", {*extended, *self.inputs})
+                name = unused(f"{public}.length", {*extended, *self.inputs})
                 extended[name] = length
                 lengths[public] = (axis, name)
         return extended, lengths
 
 
-def _unused(name: str, taken: set[str]) -> str:
+def unused(name: str, taken: set[str]) -> str:
+    """The name, or the first one with a number behind it that is not taken."""
     candidate, n = name, 1
     while candidate in taken:
         n += 1

@@ -1,5 +1,7 @@
 """Caches that grow by concatenation become variables of a fixed length, written row by row."""
 
+import tracemalloc
+
 import numpy as np
 import onnxruntime
 import pytest
@@ -232,6 +234,31 @@ def test_a_mask_of_floats_says_nothing_of_what_counts():
     )
     with pytest.raises(compiler.ModelError, match="The mask 'mask' holds floats"):
         compiler.load(data, context=8)
+
+
+def test_loading_holds_the_weights_once_beside_what_is_parsed(tmp_path):
+    """The model is lowered for two numbers of rows, whose graphs share their constants, and is not made into bytes again."""
+    weights = [(f"w{n}", np.full((1, 2, 1 << 15), n, np.float32)) for n in range(32)]
+    sums = [node("Add", [f"s{n}", name], f"s{n + 1}") for n, (name, _) in enumerate(weights)]
+    nodes = [node("Concat", ["past", "x"], "present", axis=1), node("MatMul", ["x", "turned"], "y"), *sums]
+    nodes.insert(1, node("Transpose", ["present"], "turned", perm=[0, 2, 1]))
+    path = tmp_path / "decoder.onnx"
+    path.write_bytes(
+        model(
+            nodes,
+            [value("past", F32, [1, "rows", 4]), value("x", F32, [1, 2, 4]), value("s0", F32, [1, 2, 1 << 15])],
+            [value("s32", F32, [1, 2, 1 << 15]), value("present", F32, [1, "all", 4])],
+            weights,
+        )
+    )
+    size = sum(array.nbytes for _, array in weights)
+    compiler.load(path, context=9)  # what is imported on the way counts nowhere
+    tracemalloc.start()
+    graph = compiler.load(path, context=9)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert sum(array.nbytes for array in graph.constants.values()) >= size
+    assert most < 1.25 * size
 
 
 # -- in fewer bits -------------------------------------------------------------------------------------------------------
