@@ -8,7 +8,7 @@ from typing import Any, overload
 
 from compiler import targets
 from compiler.bundle import Buckets, Bundle
-from compiler.codegen.emit import emit
+from compiler.codegen.emit import emit, noted
 from compiler.codegen.notes import notes
 from compiler.codegen.pace import shortest_interval
 from compiler.collecting import uncollected
@@ -189,7 +189,7 @@ class _Job:
         if interval < plan.interval:
             plan = replace(plan, interval=interval)
             said = notes(plan, graph, least, self.precision) | self.facts
-            binary = emit(plan, said)
+            binary = replace(binary, interval=interval, notes=noted(said))
         return Emitted(plan, said, replace(binary, derived=True))
 
 

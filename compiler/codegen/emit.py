@@ -50,9 +50,14 @@ def emit(plan: Plan, notes: dict[str, object]) -> Binary:
         interval=plan.interval,
         exact=plan.exact and not plan.graph.lengths,
         reason=plan.reason or _open_sizes(plan),
-        notes=json.dumps(notes, sort_keys=True, separators=(",", ":")),
+        notes=noted(notes),
         external=external.image(plan.space, plan.graph.constants.values()),
     )
+
+
+def noted(notes: dict[str, object]) -> str:
+    """Notes as a binary holds them."""
+    return json.dumps(notes, sort_keys=True, separators=(",", ":"))
 
 
 def _open_sizes(plan: Plan) -> str:

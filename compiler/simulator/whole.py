@@ -7,6 +7,8 @@ computed is the same to the bit, and so is what is counted; ``Unclear`` leaves a
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from compiler.isa import Flag, Op, Stream
@@ -49,14 +51,22 @@ class Whole:
         self.end = int((self.cycle + self.latency + self.beats).max())
         if self.end != binary.latency:
             raise Unclear
-        grain = min((stream.size for stream in binary.streams), default=1)
-        self.memory = Memory(binary, target.line_bytes, grain, blank=False)  # every read is checked
+        self.touched: list[tuple[Array, Array]] = []
         for crowd in self.crowds:
             for operand in crowd.operands:
                 self._check_lines(crowd, operand)
         moving = [(crowd, [o for o in crowd.operands if not o.fixed]) for crowd in self.crowds]
         self.watch = Watch(self.placing, moving)
         self.sequence = sequence(binary, self.beats, self.latency)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """Made for whoever runs the program: it is as large as the model. Without a pattern, since every read is checked."""
+        grain = min((stream.size for stream in self.binary.streams), default=1)
+        memory = Memory(self.binary, self.target.line_bytes, grain, blank=False)
+        for low, high in self.touched:
+            memory.note_range(low, high)
+        return memory
 
     def units(self) -> tuple[tuple[str, ...], Array]:
         """Names of units, and by instruction the number of its own."""
@@ -88,7 +98,7 @@ class Whole:
         last = m.total - m.scratch
         if ((low < last) & (high > last)).any() and not all(form.contiguous for form in operand.forms):
             raise Unclear  # lines with gaps on both sides of a border
-        self.memory.note_range(low // line_bytes, -(-high // line_bytes))
+        self.touched.append((low // line_bytes, -(-high // line_bytes)))
 
     def _inside(self, low: Array, high: Array) -> bool:
         """Whether pieces lie in memory, and none of them in several arenas."""
