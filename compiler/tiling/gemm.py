@@ -231,8 +231,8 @@ def _packed(f: Gemm, name: str, dtype: DType, at: int, count: int) -> pl.Stream:
 
 
 def _packs(operand: Operand, tiler: Tiler) -> bool:
-    """Whether the operand is stored as the planes want it: a constant without padding."""
-    return tiler.is_constant(operand.value) and operand.fill is None
+    """Whether the operand is stored as the planes want it: a constant without padding, unless it has to be stored once."""
+    return tiler.is_constant(operand.value) and operand.fill is None and operand.value not in tiler.once
 
 
 def held(f: Gemm, tiler: Tiler) -> int:

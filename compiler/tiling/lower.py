@@ -21,6 +21,7 @@ from compiler.tiling import (
     sorting,
     toeplitz,
     transfer,
+    uses,
     vector,
 )
 from compiler.tiling import place as pl
@@ -47,7 +48,10 @@ def lower(
         space.buffer(name, "state" if name in places.states else "arena", size)
     spare, coming = _spare(graph, places, target), input_cycles(graph, target)
     tiles = Tiles(room(graph))
-    tiler = Tiler(graph, target, places, space, tiles, sparing=sparing, slotted=slotted, spare=spare, coming=coming)
+    once = uses.stored_once(graph, target, short=sparing)
+    tiler = Tiler(
+        graph, target, places, space, tiles, sparing=sparing, once=once, slotted=slotted, spare=spare, coming=coming
+    )
     names: list[str] = []
     nodes: list[Node | None] = []
 

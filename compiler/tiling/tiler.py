@@ -40,6 +40,7 @@ class Tiler:
     drafts: dict[tuple[str, int, str], str] = field(default_factory=dict)  # buffers of copies that may yet be made
     cuts: dict[object, Cut] = field(default_factory=dict)  # of contractions, by their form
     sparing: bool = False  # memory is short: no copy is made for the sake of cycles alone
+    once: frozenset[str] = frozenset()  # constants that there is no room for a second time, packed for the planes
     slotted: bool = False  # chains go round the planes so that one's products hide another's loads
     spare: int = 0  # cycles of work that a vector unit can take on without being what the interval waits for
     coming: int = 0  # cycles for which the inputs come in

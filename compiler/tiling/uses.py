@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from math import prod
 
 from compiler.costs import fits_planes, plane_tile, roles
-from compiler.ir import Compute, Graph, Join, Node, Reshape, View, operands_of, reads_of
+from compiler.ir import Compute, Gather, Graph, Join, Node, Reshape, View, operands_of, reads_of
 from compiler.isa import Machine
 from compiler.passes.views import groups
 from compiler.tiling.stationary import Dataflow
@@ -107,3 +107,16 @@ def scalars(graph: Graph) -> set[str]:
             elif prod(node.loops) >= SPREAD * graph.types[operand.value].elements:
                 wide.add(operand.value)
     return found & wide
+
+
+def stored_once(graph: Graph, machine: Machine, *, short: bool) -> frozenset[str]:
+    """Constants that are looked up and multiplied, as tied embeddings are, where there is no room for a copy of each that is
+    packed for the planes; ``short``: there is none in any case. Planes load them as they stand, which takes longer where
+    a row does not fill its last line."""
+    constants = graph.constants
+    nodes = [n for n in graph.nodes if isinstance(n, Compute) and n.is_contraction]
+    factors = {o.value for n in nodes for o in n.operands[:FACTORS]}
+    tied = frozenset(n.data.value for n in graph.nodes if isinstance(n, Gather)) & factors & constants.keys()
+    size = sum(a.nbytes for a in constants.values()) + sum(s.initial.nbytes for s in graph.states)
+    lacking = short or size + sum(constants[v].nbytes for v in tied) > machine.memory_bytes
+    return tied if lacking and not machine.external.instances else frozenset()
