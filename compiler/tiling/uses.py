@@ -113,10 +113,16 @@ def stored_once(graph: Graph, machine: Machine, *, short: bool) -> frozenset[str
     """Constants that are looked up and multiplied, as tied embeddings are, where there is no room for a copy of each that is
     packed for the planes; ``short``: there is none in any case. Planes load them as they stand, which takes longer where
     a row does not fill its last line."""
-    constants = graph.constants
-    nodes = [n for n in graph.nodes if isinstance(n, Compute) and n.is_contraction]
-    factors = {o.value for n in nodes for o in n.operands[:FACTORS]}
-    tied = frozenset(n.data.value for n in graph.nodes if isinstance(n, Gather)) & factors & constants.keys()
+    constants, tied = graph.constants, _looked_up(graph) & _factors(graph) & graph.constants.keys()
     size = sum(a.nbytes for a in constants.values()) + sum(s.initial.nbytes for s in graph.states)
     lacking = short or size + sum(constants[v].nbytes for v in tied) > machine.memory_bytes
     return tied if lacking and not machine.external.instances else frozenset()
+
+
+def _looked_up(graph: Graph) -> frozenset[str]:
+    return frozenset(n.data.value for n in graph.nodes if isinstance(n, Gather))
+
+
+def _factors(graph: Graph) -> frozenset[str]:
+    nodes = [n for n in graph.nodes if isinstance(n, Compute) and n.is_contraction]
+    return frozenset(o.value for n in nodes for o in n.operands[:FACTORS])
