@@ -121,7 +121,7 @@ def _chain_starts(before: Array) -> Array:
 
 def _lines(work: Work, chosen: Array) -> Uses:
     """The uses of some lines, numbered from 0 on without gaps."""
-    there = Accesses(*(column[chosen] for column in work.accesses))
+    there = work.accesses if chosen.all() else Accesses(*(column[chosen] for column in work.accesses))  # there are many
     uses = occupied(there, work.cycle, work.touched)
     if not uses.resource.size:
         return uses

@@ -84,5 +84,5 @@ def distinct(pairs: Array) -> Array:
 def longest(end: Array, segment: Array, starts: Array, given: Array) -> Array:
     """The largest of ``end`` so far in each segment, and of what was ``given`` to it."""
     end[starts] = np.maximum(end[starts], given)
-    above = int(end.max()) + 1
-    return np.asarray(np.maximum.accumulate(end + segment * above) - segment * above)
+    above = segment * (int(end.max()) + 1)
+    return np.asarray(np.maximum.accumulate(end + above) - above)

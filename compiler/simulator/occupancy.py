@@ -78,12 +78,15 @@ def occupied(found: Accesses, cycle: Array, touched: Bytes) -> Uses:
     if not found.line.size:
         return Uses(*[np.empty(0, np.int64)] * 3)
     order = ascending(found.line - int(found.line.min()))
-    line, place = found.line[order], found.place[order]
+    place = found.place[order]
+    write, issue = (place & 1).astype(np.bool_), cycle[place >> 1]
+    del place  # a program has millions of accesses: each column counts
+    line, end, row = found.line[order], found.end[order], found.row[order]
+    del order
     new = np.append(True, line[1:] != line[:-1])
     starts = np.flatnonzero(new)
-    end = found.end[order]
-    until = longest(end.copy(), np.cumsum(new) - 1, starts, np.zeros(starts.size, np.int64))
-    found_ = _Sorted(line, (place & 1).astype(np.bool_), cycle[place >> 1], until, found.row[order])
+    until = longest(end, np.cumsum(new) - 1, starts, np.zeros(starts.size, np.int64))
+    found_ = _Sorted(line, write, issue, until, row)
     begins = new | _free(found_, new, touched)
     first = np.flatnonzero(begins)
     return Uses(line[first], found_.issue[first], np.maximum.reduceat(end, first))
