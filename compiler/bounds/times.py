@@ -12,10 +12,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from math import prod
 
-from compiler.bounds import places
+from compiler.bounds import pinned, places
 from compiler.bounds.barriers import Bodies
 from compiler.bounds.names import behind
-from compiler.bounds.pace import ELSEWHERE, ON_PLANES, Pace
+from compiler.bounds.pace import ANYWHERE, ELSEWHERE, ON_PLANES, Pace
 from compiler.bounds.reads import Reading
 from compiler.bounds.shape import Box, Places
 from compiler.bounds.ways import Ways
@@ -58,6 +58,7 @@ class Times:
         self._ready: dict[tuple[str, Box], int] = {}
         self._boxes: dict[str, int] = defaultdict(int)
         self._apart: dict[tuple[str, Places], int] = {}
+        self._pinned: dict[tuple[str, Box, pinned.Pins], int] = {}
         self._depth = 0
         self._rest: dict[str, int] = {}
         self.start: dict[str, int] = {}
@@ -77,6 +78,7 @@ class Times:
         behind, before = self.ways.behind(known), self.ways.before(known)
         self._ready = {key: cycles for key, cycles in like._ready.items() if key[0] not in behind}
         self._apart = {key: cycles for key, cycles in like._apart.items() if key[0] not in behind}
+        self._pinned = {key: cycles for key, cycles in like._pinned.items() if key[0] not in behind}
         self.first |= _without(like.first, behind)
         self.start, self.early = _without(like.start, behind), _without(like.early, behind)
         self._rest = _without(like._rest, before)
@@ -95,8 +97,15 @@ class Times:
             self.start[name] = self.first[name] = min(sure, default=0) if all_sure else 0
             return
         self.early[name], self.start[name] = self._earliest(node, max(sure, default=0))
-        done = max((self._for_one(node, r) for r in self.ways.readings[name]), default=0)
-        self.first[name] = max(self.start[name], done) + self._step[name]
+        done = (self._for_one(node, r) + self._way(name, r.value) for r in self.ways.readings[name])
+        self.first[name] = max(self.start[name] + self._step[name], *done, 0)
+
+    def _way(self, output: str, value: str, kind: int = ANYWHERE) -> int:
+        """Cycles from an element of a value to one of an operation's output that reads it, on that ``kind`` of unit."""
+        step = self.pace.step(self.ways.makers[output], kind) if kind else self._step[output]
+        if (output, value) in self.ways.late and self.machine.vector.instances:
+            return min(step, 1 + self.machine.vector.latency)
+        return step
 
     def _earliest(self, node: Node, start: int) -> tuple[int, int]:
         """When an operation's unit may begin, at ``start`` or later: with any of its work, and with what counts of it."""
@@ -130,12 +139,27 @@ class Times:
         one, other = (self.first[o.value] if o.value in known else 0 for o in node.operands[:2])
         return min(max(one + load, other), max(one, other + load))
 
-    def _read_ready(self, reading: Reading, outputs: Box) -> int:
-        """When what so many outputs surely read of a value is complete."""
+    def _read_ready(self, reading: Reading, outputs: Box, at: pinned.Pins = ()) -> int:
+        """When what so many outputs, whose indices are known so far, surely read of a value is complete."""
         if reading.value in self.ways.resident:
             return 0
         box = self.ways.taken(reading, outputs)
-        return self.ready(reading.value, box) if all(box) else 0
+        return self._pinned_ready(reading.value, box, pinned.taken(reading, at)) if all(box) else 0
+
+    def _pinned_ready(self, value: str, box: Box, at: pinned.Pins) -> int:
+        """No box of the value that lies at the indices that are known is complete before this cycle."""
+        node, key = self.ways.makers.get(value), (value, box, at)
+        if node is None or self._depth == DEEP or not any(index is not None for index in at):
+            return self.ready(value, box)
+        if key not in self._pinned:
+            self._depth += 1
+            if isinstance(node, Reshape | Join):
+                ways = [self._pinned_ready(*part) for part in pinned.behind(node, self.graph, box, at)]
+            else:
+                ways = [self._read_ready(r, box, at) + self._way(value, r.value) for r in self.ways.readings[value]]
+            self._depth -= 1
+            self._pinned[key] = max([self.ready(value, box), *ways])
+        return self._pinned[key]
 
     def _came(self, reading: Reading, outputs: Places) -> int:
         """When what outputs at such places read of a value is complete, by what has to come over the link for it."""
@@ -165,7 +189,7 @@ class Times:
         node = self.ways.makers[value]
         if isinstance(node, Reshape):
             return self._apart_ready(node.input, places.renamed(node, self.graph, taken))
-        return max((self._came(r, taken) for r in self.ways.readings[value]), default=0) + self._step[value]
+        return max((self._came(r, taken) + self._way(value, r.value) for r in self.ways.readings[value]), default=0)
 
     def ready(self, value: str, box: Box) -> int:
         """No ``box`` (elements along each dimension) of the value is complete before this cycle."""
@@ -207,7 +231,7 @@ class Times:
         left = {value: 0}
         several = []
         for name, readers, together in self.ways.flow(value):
-            ways = [left[r] + self._step[r] for r in readers]
+            ways = [left[r] + self._way(r, name) for r in readers]
             left[name] = min(ways) if together else max(ways)
             if together:
                 several.append(name)
@@ -224,9 +248,9 @@ class Times:
             return self.first[value]
         if isinstance(node, Reshape | Join):
             return max((self.ready(name, taken) for name, taken in behind(node, graph, box)), default=0)
-        inputs = max((self._read_ready(r, box) for r in self.ways.readings[value]), default=0)
+        inputs = [(r.value, self._read_ready(r, box)) for r in self.ways.readings[value]]
         if self.pace.is_name(node):
-            return inputs
+            return self._passed(node, inputs)
         start = self.start[value]
         if isinstance(node, Compute) and box != node.loops[: node.parallel] and self.pace.may_be_on_planes(node):
             start = self.early[value]
@@ -235,10 +259,14 @@ class Times:
         on_planes = self._made(node, box, inputs, start, ON_PLANES)
         return min(on_planes, self._made(node, box, inputs, max(start, self.of_one(node)), ELSEWHERE))
 
-    def _made(self, node: Node, box: Box, inputs: int, start: int, kind: int) -> int:
-        """When a box is complete that some kind of unit makes, of ``inputs`` that are complete then."""
-        known = inputs + self.pace.step(node, kind)
+    def _made(self, node: Node, box: Box, inputs: list[tuple[str, int]], start: int, kind: int) -> int:
+        """When a box is complete that some kind of unit makes, of ``inputs`` with the times when they are complete."""
+        known = self._passed(node, inputs, kind)
         return max(known, start + self.pace.body(node, box, known - start, kind))
+
+    def _passed(self, node: Node, inputs: list[tuple[str, int]], kind: int = ANYWHERE) -> int:
+        """When something may be made of all inputs."""
+        return max((ready + self._way(node.output, value, kind) for value, ready in inputs), default=0)
 
     # -- tails ----------------------------------------------------------------------------------------------------------
 
@@ -254,7 +282,7 @@ class Times:
             if not share:
                 continue  # nothing follows what nobody asks for
             for value, whole in self.ways.whole[node.output]:
-                after[value].append((tail[node.output] + self._step[node.output], whole and share == 1))
+                after[value].append((tail[node.output] + self._way(node.output, value), whole and share == 1))
             self._barrier(node, tail, after)
         for name in self.graph.inputs:
             tail[name] = _combine(after[name])

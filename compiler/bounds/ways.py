@@ -44,6 +44,7 @@ class Ways:
         self.place = {name: at for at, name in enumerate(self.order)}
         self._reads: dict[tuple[str, Box], list[tuple[str, Box]]] = {}
         self.readings = {node.output: readings(node, graph) for node in graph.nodes}
+        self.late = self._late()
         self.sure = {node.output: self._surely(node) for node in graph.nodes}
         self.whole = {node.output: self._wholly(node) for node in graph.nodes}
         self.pieces = {node.output: self._pieces(node) for node in graph.nodes}
@@ -54,6 +55,11 @@ class Ways:
         self._trails: dict[str, Trail] = {}
         self._flows: dict[str, list[Flow]] = {}
         self.far = max(FEW, MOST // max(1, len(graph.nodes)))  # operations before or behind that are looked at
+
+    def _late(self) -> set[tuple[str, str]]:
+        """Operations with what they read behind their reduction alone: it may be done by another instruction."""
+        reducing = [node.output for node in self.graph.nodes if isinstance(node, Compute) and node.reducer]
+        return {(name, r.value) for name in reducing for r in self.readings[name] if not r.before}
 
     def behind(self, names: Iterable[str]) -> set[str]:
         """Values that come from these or from what comes from them."""
@@ -90,7 +96,8 @@ class Ways:
             return names.behind(node, self.graph, box)
         if not isinstance(node, Compute | View):
             return []
-        return [(r.value, self.taken(r, box)) for r in self.readings[node.output] if r.always]
+        sure = [r for r in self.readings[node.output] if r.always and (node.output, r.value) not in self.late]
+        return [(r.value, self.taken(r, box)) for r in sure]
 
     def _pieces(self, node: Node) -> list[str]:
         """Values of which something is in every element of an operation's output, behind joins, their reshapes and views."""
@@ -160,9 +167,10 @@ class Ways:
         yield from self.graph.inputs
 
     def _surely(self, node: Node) -> list[tuple[str, bool]]:
-        """Values that a node reads, and whether every output element depends on them."""
+        """Values that a node reads, and whether all work on its output elements waits for them."""
         if isinstance(node, Compute | View):
-            return [(r.value, r.always) for r in self.readings[node.output]]
+            name = node.output
+            return [(r.value, r.always and (name, r.value) not in self.late) for r in self.readings[name]]
         if isinstance(node, Gather):
             return [(o.value, o.fill is None) for o in operands_of(node)]
         return [(value, True) for value in reads_of(node)]
