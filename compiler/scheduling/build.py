@@ -176,7 +176,7 @@ def plans(
         course = branches.schedule(legal, tiler, nodes, data, stretch)
         return [_branched(course, tiler, names, nodes, on_stage)] * len(objectives)
     strips, grouped = [strip_of(node) for node in nodes], any(in_group(node) for node in nodes)
-    given = list_scheduling.Order(tiler.tiles, data, tiler.chains, target, tiler.space, strips, grouped)
+    given = list_scheduling.Order(tiler.tiles, data, tiler.chains, target, tiler.space, strips, grouped, tiler.prompt)
     found = []
     for objective in objectives:
         best, lives, plan = _fitting(given, tiler, copies, objective, on_stage)

@@ -60,7 +60,7 @@ class Attempt:
 
 class Order:
     """Tiles to be ordered, and their shortest schedule. ``strips``: of what source operations are; ``grouped``: some of them are
-    groups of channels."""
+    groups of channels. ``prompt``: latency counts, too."""
 
     def __init__(
         self,
@@ -71,9 +71,10 @@ class Order:
         space: Space,
         strips: Sequence[int] = (),
         grouped: bool = False,
+        prompt: bool = True,
     ) -> None:
         self.tiles, self.machine, self.lines = tiles, machine, space.lines
-        self.problem = problem(tiles, data, chains, space, grouped)
+        self.problem = problem(tiles, data, chains, space, grouped, prompt)
         between = staggered(tiles, data, strips, grouped)
         ways: list[Callable[[], Ranks]] = [
             lambda: critical_path(tiles, data, chains),

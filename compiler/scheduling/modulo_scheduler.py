@@ -8,7 +8,8 @@ turn; states for one. The rules are those that the simulator enforces. Source: B
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 
 from compiler.isa import Machine
@@ -69,6 +70,7 @@ class Common:
     earliest: list[int] = field(default_factory=list)
     tracks: dict[str, list[ReservationTable]] = field(default_factory=dict)
     planes: list[Plane] = field(default_factory=list)
+    left: Counter[Hashable] = field(default_factory=Counter)
     horizon: list[int] = field(default_factory=list)
 
 
@@ -96,7 +98,8 @@ class ModuloScheduler:
             name: [ReservationTable(self.ii) for _ in range(machine.unit(name).instances)] for name in problem.classes
         }
         count, self.bank = banks(machine.matrix.accumulator_rows, problem.rows)
-        self.planes = [Plane(machine.matrix.slots, count, self.ii) for _ in range(machine.matrix.instances)]
+        self.left = problem.kept.copy()
+        self.planes = [Plane(machine.matrix.slots, count, self.ii, self.left) for _ in range(machine.matrix.instances)]
         n = len(problem.beats)
         self.out = Placement([-1] * n, [0] * n, {}, {}, {}, [NEVER] * problem.buffers, [0] * problem.buffers, 0)
         self.earliest = [max(0, cycle) for cycle in release] or [0] * n
@@ -140,13 +143,15 @@ class ModuloScheduler:
             raise InfeasibleII(last)
         self.out, self.earliest, self.horizon = out.copy(), common.earliest.copy(), common.horizon.copy()
         self.tracks = {name: [t.again(self.ii) for t in tracks] for name, tracks in common.tracks.items()}
-        self.planes = [plane.again(self.ii) for plane in common.planes]
+        self.left = common.left.copy()
+        self.planes = [plane.again(self.ii, self.left) for plane in common.planes]
 
     def _keep(self, common: Common, done: int) -> None:
         common.done, common.out = done, self.out.copy()
         common.earliest, common.horizon = self.earliest.copy(), self.horizon.copy()
         common.tracks = {name: [t.again(self.ii) for t in tracks] for name, tracks in self.tracks.items()}
-        common.planes = [plane.again(self.ii) for plane in self.planes]
+        common.left = self.left.copy()
+        common.planes = [plane.again(self.ii, common.left) for plane in self.planes]
 
     def _end(self, job: int) -> int:
         """When the last of a placed job ends."""
@@ -248,7 +253,7 @@ class ModuloScheduler:
     def _chain(self, number: int) -> None:
         """All steps on the plane that can begin the first one earliest, or else on another that has room for all of them."""
         at = self._ready(number, 0, 0)
-        plane, place = (self._best_fit(number, at) if self.slack else None) or self._plane(number, at)
+        plane, place = (self._best_fit(number, at) if self.slack else None) or self._kept(number, at)
         found = self._steps(number, plane, at, place)
         self.strained = found is None
         if found is None and self.ii != ONCE:
@@ -330,6 +335,18 @@ class ModuloScheduler:
             raise InfeasibleII(self.ii + self.p.blocks[number][0].beats)
         return where, best
 
+    def _kept(self, number: int, at: int) -> tuple[int, Place]:
+        """A plane that keeps the weights of the first step, where it begins less than a load later than on another; else that."""
+        block, best = self.p.blocks[number][0], self._plane(number, at)
+        if best[1].load is None or not self.left[block.weights]:
+            return best
+        for n, plane in enumerate(self.planes):
+            before = best[1].start + block.load
+            place = self._fit(number, 0, n, at, before) if block.weights in plane.held else None
+            if place is not None and place.load is None:
+                return n, place
+        return best
+
     def _steps(
         self, number: int, plane: int, at: int, place: Place | None = None
     ) -> tuple[list[tuple[Place, int]], int] | None:
@@ -365,6 +382,9 @@ class ModuloScheduler:
 
     def _give(self, number: int, plane: int, places: list[tuple[Place, int]], bank: int) -> None:
         p, out = self.p, self.out
+        for block in p.blocks[number]:
+            if block.weights in self.left:
+                self.left[block.weights] -= 1
         for step, ((cycle, load, slot), serving) in zip(p.chains[number], places, strict=True):
             if load is None:
                 out.serves[step.load] = serving

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
@@ -37,26 +38,28 @@ Held = tuple[int, int, int, int]
 
 
 class Plane:
-    """Reservation tables of one plane."""
+    """Reservation tables of one plane. ``left``: by weights how many blocks still want to find them in a slot."""
 
-    def __init__(self, slots: int, banks: int, ii: int) -> None:
+    def __init__(self, slots: int, banks: int, ii: int, left: Counter[Hashable] | None = None) -> None:
+        self.left = Counter() if left is None else left
         self.array = ReservationTable(ii)
         self.port = ReservationTable(ii)
         self.slots = [ReservationTable(ii) for _ in range(slots)]
         self.banks = [ReservationTable(ii) for _ in range(banks)]
         self.held: dict[Hashable, Held] = {}
+        self.filled: list[Hashable] = [None] * slots  # weights that came into each slot last
         # by kind of block: loaded no earlier than at the first cycle, none begins from the second up to the third
         self.none: dict[Hashable, tuple[int, int, int]] = {}
         self.taken: list[tuple[ReservationTable, int, int]] = []
         self.before: list[tuple[Hashable, Held | None]] = []
 
-    def again(self, ii: int) -> Plane:
+    def again(self, ii: int, left: Counter[Hashable]) -> Plane:
         """What is taken and held, at another II, behind which none of it lies."""
-        other = Plane(0, 0, ii)
+        other = Plane(0, 0, ii, left)
         other.array, other.port = self.array.again(ii), self.port.again(ii)
         other.slots = [slot.again(ii) for slot in self.slots]
         other.banks = [bank.again(ii) for bank in self.banks]
-        other.held = self.held.copy()
+        other.held, other.filled = self.held.copy(), self.filled.copy()
         return other
 
     def begin(self) -> None:
@@ -178,10 +181,13 @@ class Plane:
         there, length = start - beats, beats + block.beats  # what a slot has to be free for at least
         if not self.port.free(load, beats):
             return self._load_ahead(block, start, loadable)
+        found = None
         for number, slot in enumerate(self.slots):
             if slot.free(there, length):
-                return start, Place(start, load, number)
-        return self._emptied(there, length, beats), None
+                found = Place(start, load, number)
+                if not self.left[self.filled[number]]:
+                    break
+        return (start, found) if found else (self._emptied(there, length, beats), None)
 
     def _load_ahead(self, block: Block, start: int, loadable: int) -> tuple[int, Place | None]:
         """Likewise where the port is busy just before the products: the last load before that for which a slot is free."""
@@ -230,6 +236,7 @@ class Plane:
         self.port.take(load, block.load)
         filled, slot = load + block.latency, self.slots[where]
         slot.take(filled, end - filled)
+        self.filled[where] = block.weights
         taken += (self.array, start, beats), (self.port, load, block.load), (slot, filled, end - filled)
         self.held[block.weights] = where, filled + block.load, end, number
         return number

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -18,6 +19,8 @@ from compiler.tiling.tile import Tile
 
 PLANES = ("weights", "matrix")
 TOGETHER = 1 << 10  # tiles whose lines are gone through at once
+SHORT = 2  # part of their load's cycles that products take for which weights are kept
+MANY = 4  # blocks of the same weights
 Array = np.ndarray[Any, Any]
 
 
@@ -32,6 +35,7 @@ class Problem:
     whose live range it may begin or end (True: when it has written, False: when it has read). ``names``, ``moves``: per buffer;
     one that moves lies elsewhere for the next inference. ``rows``: accumulator rows by chain. ``grouped``: what sums add up
     comes group by group.
+    ``prompt``: latency counts, too.
     """
 
     unit: list[str]
@@ -54,6 +58,7 @@ class Problem:
     waiting: list[int]
     followers: list[list[int]]
     grouped: bool = False
+    prompt: bool = True
 
     @property
     def buffers(self) -> int:
@@ -70,6 +75,15 @@ class Problem:
         for n, overwriting in self.anti_dependences.items():
             after[n] = [*after[n], *overwriting]
         return after
+
+    @cached_property
+    def kept(self) -> Counter[Hashable]:
+        """By weights of many blocks whose products are much shorter than their load: how many blocks. None where the interval is
+        all that counts: then slots are short, and what is kept keeps them from others."""
+        if not self.prompt:
+            return Counter()
+        used = Counter(block.weights for chain in self.blocks for block in chain if block.beats * SHORT <= block.load)
+        return Counter({weights: count for weights, count in used.items() if count >= MANY})
 
     @cached_property
     def mated(self) -> list[list[list[tuple[int, int]]]]:
@@ -89,7 +103,12 @@ class Problem:
 
 
 def problem(
-    tiles: list[Tile], data: list[Edges], chains: list[list[Step]], space: Space, grouped: bool = False
+    tiles: list[Tile],
+    data: list[Edges],
+    chains: list[list[Step]],
+    space: Space,
+    grouped: bool = False,
+    prompt: bool = True,
 ) -> Problem:
     """Everything about ``tiles`` that no order changes; ``data``: for each tile those whose results it uses."""
     users, anti_dependences = _successors(tiles, data)
@@ -118,6 +137,7 @@ def problem(
         waiting,
         followers,
         grouped,
+        prompt,
     )
 
 

@@ -19,6 +19,9 @@ SHORT = 16  # likewise of bands that follow an image which comes in: the fewest 
 EVEN = (16, 64)  # rows of one plane that are dealt evenly: more are pieces, fewer do not hide a load
 HALVES = 2  # of the rows of a result too small to give every plane whole columns
 FEW = 4  # rows of a product below which it is hardly worth a load
+STEPS = 4  # products of so few rows by one constant, between which planes keep it
+KEPT = 2  # part of all weight slots that it may take
+STREAMED = 4  # cycles of all weight ports in which it may as well be loaded anew each time
 _FIRST, _LAST, _LOADW, _MATMUL = int(Flag.FIRST), int(Flag.LAST), int(Op.LOADW), int(Op.MATMUL)  # plain: tiles are many
 FOLLOWING = 2  # part of their cycles that planes may lose to weights of bands that follow an image which comes in
 CHAIN_ROWS = 128  # rows that one pass over all K tiles finishes on a plane, where weights have to change anyway
@@ -48,6 +51,7 @@ def _form(f: Gemm, tiler: Tiler) -> tuple[object, ...] | None:
         types[f.node.output].dtype,
         types[fixed.value].dtype,
         tiler.is_constant(fixed.value),
+        tiler.used[fixed.value] >= STEPS,
         form(held(f, tiler)),
         _link_cycles(f, tiler),
     )
@@ -80,8 +84,15 @@ def _widths(f: Gemm, tiler: Tiler) -> list[int]:
     if f.blocks:
         return [f.n]
     step, most = f.column_step, min(f.tile[1], f.n)
+    widest = most if most == f.n or step > most else most // step * step
+    return [widest] if _kept(f, tiler) else _shares(f, tiler, widest)
+
+
+def _shares(f: Gemm, tiler: Tiler, widest: int) -> list[int]:
+    """The widest tile and narrower ones, of which planes have a share each."""
+    step, most = f.column_step, min(f.tile[1], f.n)
     line = tiler.target.line_bytes // tiler.graph.types[f.node.output].dtype.size
-    found = {most if most == f.n or step > most else most // step * step}
+    found = {widest}
     for wanted in (-(-f.n // tiler.target.matrix.instances), line):
         for lines in (wanted // step, -(-wanted // step)):
             if step <= lines * step < most:
@@ -134,9 +145,11 @@ def _cuts(f: Gemm, tiler: Tiler, rows: int, columns: int) -> list[Cut]:
         _beats(_matmul(f, 0, (0, rows), (0, min(depth, f.k)), (0, min(columns, f.n)), flags), tiler)
         for flags in (_FIRST, _FIRST | _LAST)
     )
-    load = load_beats(f, min(depth, f.k), columns, tiler)
     k_tiles, n_tiles = -(-f.k // depth), -(-f.n // columns)
-    rest = load_beats(f, f.k - (k_tiles - 1) * depth, columns, tiler)  # beside the product before the last
+    load = rest = 0
+    if not _kept(f, tiler):
+        load = load_beats(f, min(depth, f.k), columns, tiler)
+        rest = load_beats(f, f.k - (k_tiles - 1) * depth, columns, tiler)  # beside the product before the last
     cuts = []
     for share in range(1, target.matrix.instances + 1):
         part = -(-f.m // (rows * share))  # MATMULs of one plane for one weight tile
@@ -151,6 +164,17 @@ def _cuts(f: Gemm, tiler: Tiler, rows: int, columns: int) -> list[Cut]:
             mean = int(chains * chain) // target.matrix.instances
             cuts.append(Cut(rows, columns, share, run, cycles, cycles + mean))
     return cuts
+
+
+def _kept(f: Gemm, tiler: Tiler) -> bool:
+    """Whether planes keep a constant from one product of few rows to the next, as steps of a sequence follow each other."""
+    target, fixed = tiler.target, f.node.operands[f.roles.stationary].value
+    if tiler.used[fixed] < STEPS or f.m > FEW or not (tiler.prompt and tiler.is_constant(fixed)):
+        return False
+    tiles = -(-f.k // f.tile[0]) * -(-f.n // f.tile[1])
+    ports = target.weights.bytes_per_cycle * target.weights.instances
+    burden = tiler.graph.types[fixed].bytes >= STREAMED * ports
+    return burden and tiles * KEPT <= target.matrix.instances * target.matrix.slots
 
 
 def _beats(i: Instruction, tiler: Tiler) -> int:

@@ -52,6 +52,7 @@ def lower(
     tiler = Tiler(
         graph, target, places, space, tiles, sparing=sparing, once=once, slotted=slotted, spare=spare, coming=coming
     )
+    tiler.prompt = following
     names: list[str] = []
     nodes: list[Node | None] = []
 

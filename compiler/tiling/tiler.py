@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import gcd
 from typing import Any
 
 import numpy as np
 
-from compiler.ir import Access, Expr, Graph, Guard, Operand
+from compiler.ir import Access, Compute, Expr, Graph, Guard, Operand
 from compiler.isa import Instruction, Op, Program, Step
 from compiler.passes.rewriter import fresh
 from compiler.targets import Target
@@ -41,6 +43,7 @@ class Tiler:
     cuts: dict[object, Cut] = field(default_factory=dict)  # of contractions, by their form
     sparing: bool = False  # memory is short: no copy is made for the sake of cycles alone
     once: frozenset[str] = frozenset()  # constants that there is no room for a second time, packed for the planes
+    prompt: bool = True  # latency counts, too
     slotted: bool = False  # chains go round the planes so that one's products hide another's loads
     spare: int = 0  # cycles of work that a vector unit can take on without being what the interval waits for
     coming: int = 0  # cycles for which the inputs come in
@@ -49,6 +52,12 @@ class Tiler:
     )  # whether contractions are on a vector unit, all strips alike
     source: int = 0
     guard: Guard | None = None  # of the node whose tiles are made
+
+    @cached_property
+    def used(self) -> Counter[str]:
+        """By value how many contractions it is a factor of."""
+        contractions = (n for n in self.graph.nodes if isinstance(n, Compute) and n.is_contraction)
+        return Counter(operand.value for node in contractions for operand in node.operands[:2])
 
     @property
     def branch(self) -> str:
