@@ -15,6 +15,7 @@ from compiler.simulator.forms import Array, Form
 from compiler.simulator.hazards import Accesses, ascending, longest
 from compiler.simulator.reservations import Uses
 
+_AT_ONCE = 1 << 18  # accesses, about, that are sorted at once: a program has millions, in several columns
 _TOGETHER = 1 << 17  # accesses whose bytes are looked at together
 
 
@@ -77,12 +78,23 @@ def occupied(found: Accesses, cycle: Array, touched: Bytes) -> Uses:
     """The uses of memory lines by one inference, from their first write on. ``cycle``: by instruction its issue."""
     if not found.line.size:
         return Uses(*[np.empty(0, np.int64)] * 3)
+    low, high = int(found.line.min()), int(found.line.max()) + 1
+    step = -(-(high - low) // -(-found.line.size // _AT_ONCE))
+    parts = [_part(found, (begin, begin + step), cycle, touched) for begin in range(low, high, step)]
+    return Uses(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def _part(found: Accesses, lines: tuple[int, int], cycle: Array, touched: Bytes) -> Uses:
+    """The uses of the lines from the first to before the last."""
+    chosen = (lines[0] <= found.line) & (found.line < lines[1])
+    if not chosen.any():
+        return Uses(*[np.empty(0, np.int64)] * 3)
+    if not chosen.all():
+        found = Accesses(*(column[chosen] for column in found))
     order = ascending(found.line - int(found.line.min()))
     place = found.place[order]
     write, issue = (place & 1).astype(np.bool_), cycle[place >> 1]
-    del place  # a program has millions of accesses: each column counts
     line, end, row = found.line[order], found.end[order], found.row[order]
-    del order
     new = np.append(True, line[1:] != line[:-1])
     starts = np.flatnonzero(new)
     until = longest(end, np.cumsum(new) - 1, starts, np.zeros(starts.size, np.int64))
