@@ -87,7 +87,7 @@ def _table(title: str, target: Target, graphs: dict[str, Graph], *, run: bool) -
     )
     ratios: list[tuple[float, float]] = []
     for name, graph in graphs.items():
-        plan, often, both = builds(graph, target, quiet, objectives=("latency", "interval", "balanced"))
+        plan, often, both = builds(graph, target, quiet, objectives=("latency", "throughput", "balanced"))
         found = bounds(taken(graph), target)
         branches = plan.way is not None  # then one inference follows the other
         least, limit = (found.latency, found.latency_limit) if branches else (found.interval, found.interval_limit)

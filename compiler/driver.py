@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, overload
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, overload
 
 from compiler import targets
 from compiler.bundle import Buckets, Bundle
@@ -20,12 +21,17 @@ from compiler.precision.feeds import fitting
 from compiler.program import Program
 from compiler.scheduling.build import Plan, Tiled, plans, tiled
 from compiler.scheduling.initiation_interval import OBJECTIVES
+from compiler.scheduling.modulo_scheduler import NEVER
 from compiler.sharing import Emitted, together
 from compiler.shortage import Attempt, Way, floor, hopeless, in_vain, refusal, ways
 from compiler.targets import Target
 from compiler.tiling import external
 from compiler.tiling.budget import TooLong, room
 
+if TYPE_CHECKING:
+    from compiler.bounds import Bounds
+
+LONGEST = 4  # times its bound that the latency may be where the interval is to be short
 Stage = Callable[[str], None]
 Examples = Calibration | Sequence[Mapping[str, Any]] | None
 
@@ -70,8 +76,9 @@ def compile(
     ``target``: a name, the path of a processor's file, or its description (``targets.read``). ``calibration``: feeds from
     which narrow precisions take their ranges, or what ``calibrate`` made of them; seeded feeds without. ``objective``: whether
     the "latency" of one inference or the "interval" between inferences is to be short, at the cost of the other, or both
-    are ("balanced"). ``on_stage`` hears the name of every stage when it begins. ``ModelError`` names the operation that
-    cannot be compiled, ``DoesNotFit`` says what is asked, what there is, and what would close the gap.
+    are ("balanced"). The latency of "interval" stays within ``LONGEST`` times its bound; "throughput" lets it
+    grow. ``on_stage`` hears the name of every stage when it begins. ``ModelError`` names the operation that cannot be compiled,
+    ``DoesNotFit`` says what is asked, what there is, and what would close the gap.
     """
     _check_arguments(graph, precision, calibration, objective)
     machine = targets.resolve(target)
@@ -150,6 +157,18 @@ class _Job:
     on_stage: Stage
     unused: Tiled | None = None
 
+    @cached_property
+    def proven(self) -> Bounds:
+        """Cycles below which no program of the graph goes."""
+        from compiler.bounds import bounds
+
+        return bounds(taken(self.fused), self.target)
+
+    @property
+    def longest(self) -> int:
+        """Cycles of latency that the objective "interval" may cost."""
+        return LONGEST * self.proven.latency if self.objective == "interval" else NEVER
+
     def tried(self, way: Way) -> Emitted | Attempt:
         """A program that fits, or what the last one asks for: with fewer arenas, then with constants in external memory."""
         target, extents = self.target, external.extents(self.target)
@@ -168,7 +187,7 @@ class _Job:
                 if self.unused is not None:
                     attempt = Attempt.unplanned(made)
                     break
-                (plan,) = plans(made, self.on_stage, copies, (self.objective,))
+                (plan,) = plans(made, self.on_stage, copies, (self.objective,), self.longest)
                 attempt = Attempt.planned(plan)
                 if _fits(plan, 0):
                     self.on_stage("binary")
@@ -180,9 +199,22 @@ class _Job:
                     break
         return attempt
 
+    def _least(self, plan: Plan) -> dict[str, Any]:
+        """The proven bounds of latency and interval, and what limits them."""
+        proven = self.proven
+        least = {
+            "latency": proven.latency,
+            "latency_limit": proven.latency_limit,
+            "interval": proven.interval,
+            "interval_limit": proven.interval_limit,
+        }
+        if plan.way is not None:  # a machine that branches has nothing else under way
+            least |= {"interval": proven.latency, "interval_limit": proven.latency_limit}
+        return least
+
     def _emitted(self, plan: Plan, graph: Graph) -> Emitted:
         """The program of a plan, with the shortest interval that its instructions allow."""
-        least = _least(plan, self.fused)
+        least = self._least(plan)
         said = notes(plan, graph, least, self.precision) | self.facts
         binary = emit(plan, said)
         interval = shortest_interval(plan, binary)
@@ -201,22 +233,6 @@ def _require_room(graph: Graph) -> None:
         room(graph)
     except TooLong:
         room(shape_for_units(graph))
-
-
-def _least(plan: Plan, fused: Graph) -> dict[str, Any]:
-    """The proven bounds of latency and interval, and what limits them."""
-    from compiler.bounds import bounds
-
-    proven = bounds(taken(fused), plan.target)
-    least = {
-        "latency": proven.latency,
-        "latency_limit": proven.latency_limit,
-        "interval": proven.interval,
-        "interval_limit": proven.interval_limit,
-    }
-    if plan.way is not None:  # a machine that branches has nothing else under way
-        least |= {"interval": proven.latency, "interval_limit": proven.latency_limit}
-    return least
 
 
 def _fits(plan: Plan, instructions: int) -> bool:

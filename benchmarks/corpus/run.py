@@ -22,18 +22,20 @@ from bin.models import ROOT
 PATIENCE = 4  # seconds on the clock for each second of the processor, on a machine that others use too
 COLUMNS = (
     "name", "part", "family", "source",
-    "latency", "latency_bound", "latency_ratio", "interval", "interval_bound", "interval_ratio",
+    "latency", "latency_bound", "latency_ratio", "interval", "interval_bound", "interval_ratio", "interval_latency",
+    "throughput", "throughput_ratio",
     "balanced_latency", "balanced_latency_ratio", "balanced_interval", "balanced_interval_ratio",
-    "latency_limit", "interval_limit", "latency_whole", "interval_whole", "balanced_whole",
+    "latency_limit", "interval_limit", "latency_whole", "interval_whole", "throughput_whole", "balanced_whole",
     "prepared", "seconds", "megabytes", "other_file", "reason",
 )  # fmt: skip  # figures of one program in one line
 RATIOS = {  # each: a program's cycles and the bound that they are held to
     "latency_ratio": ("latency", "latency_bound"),
     "interval_ratio": ("interval", "interval_bound"),
+    "throughput_ratio": ("throughput", "interval_bound"),
     "balanced_latency_ratio": ("balanced_latency", "latency_bound"),
     "balanced_interval_ratio": ("balanced_interval", "interval_bound"),
 }
-OF = {"separate": tuple(RATIOS)[:2], "balanced": tuple(RATIOS)[2:], "all": tuple(RATIOS)}
+OF = {"separate": tuple(RATIOS)[:3], "balanced": tuple(RATIOS)[3:], "all": tuple(RATIOS)}
 
 
 @dataclass(frozen=True)

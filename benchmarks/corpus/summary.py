@@ -43,7 +43,7 @@ def _largest(values: Sequence[float]) -> float:
 def far(rows: Sequence[dict[str, Any]], ratios: Sequence[str]) -> Iterator[str]:
     """The models of the part to work on above the limits, the farthest first. The other part is counted and not named:
     who knows its names begins to work on them."""
-    limits = {ratio: SELDOM if "interval" in ratio else LONG for ratio in ratios}
+    limits = {ratio: LONG if "latency" in ratio else SELDOM for ratio in ratios}
     above = [row for row in rows if any(row[ratio] > limit for ratio, limit in limits.items())]
     named = sorted((row for row in above if row["part"] == WORK), key=lambda row: -max(row[r] for r in ratios))
     yield f"above {LONG} in latency or {SELDOM} in interval: {len(named)} of {WORK}, {len(above) - len(named)} others"

@@ -19,7 +19,8 @@ from compiler.passes.legalise import legalise
 from compiler.passes.row_tiling import in_group, strip_of, tile_rows
 from compiler.scheduling import branches, list_scheduling, serialised
 from compiler.scheduling.dependences import Edges, dependencies
-from compiler.scheduling.initiation_interval import OBJECTIVES
+from compiler.scheduling.initiation_interval import FREQUENT, OBJECTIVES
+from compiler.scheduling.modulo_scheduler import NEVER
 from compiler.targets import Target
 from compiler.tiling import external
 from compiler.tiling.chains import Step
@@ -27,8 +28,6 @@ from compiler.tiling.lower import lower
 from compiler.tiling.space import Buffer, Space
 from compiler.tiling.tile import Tile
 from compiler.tiling.tiler import Tiler
-
-FREQUENT = "interval"  # the objective to which latency is nothing
 
 
 @dataclass
@@ -102,11 +101,13 @@ def build(
     objective: str = "balanced",
     *,
     in_turns: bool = False,
+    longest: int = NEVER,
 ) -> Plan:
     """Schedule and place a lowered graph on a target. ``extent``: which constants lie in external memory; ``copies``:
     arenas at most (0: as many as the target has), fewer are taken where memory is short; ``objective``: what the schedule
-    is to be short in (``initiation_interval.OBJECTIVES``); ``in_turns``: one operation after the other."""
-    return builds(graph, target, on_stage, extent, copies, (objective,), in_turns=in_turns)[0]
+    is to be short in (``initiation_interval.OBJECTIVES``); ``in_turns``: one operation after the other;
+    ``longest``: cycles of latency that the objective "interval" may cost."""
+    return builds(graph, target, on_stage, extent, copies, (objective,), in_turns=in_turns, longest=longest)[0]
 
 
 def builds(
@@ -118,14 +119,15 @@ def builds(
     objectives: Sequence[str] = OBJECTIVES,
     *,
     in_turns: bool = False,
+    longest: int = NEVER,
 ) -> list[Plan]:
     """What ``build`` makes for each of several objectives, from the same tiles unless only the interval counts."""
     found: dict[str, Plan] = {}
-    follow = [objective for objective in objectives if objective != FREQUENT]
-    for some in (follow, [FREQUENT] if FREQUENT in objectives else []):
+    for frequent in (False, True):
+        some = [objective for objective in objectives if (objective in FREQUENT) == frequent]
         if some:
             made = tiled(graph, target, on_stage, extent, in_turns=in_turns, objective=some[0])
-            found |= zip(some, plans(made, on_stage, copies, some), strict=True)
+            found |= zip(some, plans(made, on_stage, copies, some, longest), strict=True)
     return [found[objective] for objective in objectives]
 
 
@@ -146,7 +148,7 @@ def tiled(
     given = graph
     if extent == external.RESIDENT and not in_turns and not branches.guarded(graph):
         graph = tile_rows(graph, target)
-    often = objective == FREQUENT and not in_turns and not branches.guarded(graph)
+    often = objective in FREQUENT and not in_turns and not branches.guarded(graph)
     slotted = often and planes_are_busiest(graph, target)
     if often:
         graph = offload_epilogues(graph, target)
@@ -159,9 +161,14 @@ def tiled(
 
 
 def plans(
-    made: Tiled, on_stage: Callable[[str], None], copies: int = 0, objectives: Sequence[str] = OBJECTIVES
+    made: Tiled,
+    on_stage: Callable[[str], None],
+    copies: int = 0,
+    objectives: Sequence[str] = OBJECTIVES,
+    longest: int = NEVER,
 ) -> list[Plan]:
-    """Schedules and places of tiles, once: the tiles are used up."""
+    """Schedules and places of tiles, once: the tiles are used up. ``longest``: cycles of latency that the objective "interval"
+    may cost."""
     legal, tiler, names, nodes = made.graph, made.tiler, made.names, made.nodes
     target = tiler.target
     external.attach(tiler, made.extent)
@@ -179,7 +186,7 @@ def plans(
     given = list_scheduling.Order(tiler.tiles, data, tiler.chains, target, tiler.space, strips, grouped, tiler.prompt)
     found = []
     for objective in objectives:
-        best, lives, plan = _fitting(given, tiler, copies, objective, on_stage)
+        best, lives, plan = _fitting(given, tiler, copies, objective, longest, on_stage)
         address, regions = _addresses(tiler.space, plan, best.copies)
         found.append(
             Plan(
@@ -203,14 +210,19 @@ def plans(
 
 
 def _fitting(
-    given: list_scheduling.Order, tiler: Tiler, copies: int, objective: str, on_stage: Callable[[str], None]
+    given: list_scheduling.Order,
+    tiler: Tiler,
+    copies: int,
+    objective: str,
+    longest: int,
+    on_stage: Callable[[str], None],
 ) -> tuple[list_scheduling.Attempt, list[LiveRange], MemoryPlan]:
     """The shortest interval whose arenas fit beside the rest; with one arena whatever it takes."""
     fixed = sum(b.size for kind in ("constant", "state") for b in _of(tiler.space, kind))
     room = tiler.target.memory_bytes - tiler.target.on_chip(fixed, len(tiler.tiles) * INSTRUCTION_DTYPE.itemsize)
     copies = copies or tiler.target.copies
     while True:
-        best = given.repeated(copies, objective)
+        best = given.repeated(copies, objective, longest)
         on_stage("memory")
         lives = _live_ranges(tiler.space, best.done)
         plan = plan_memory(lives, best.copies * best.interval)

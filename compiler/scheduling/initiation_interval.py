@@ -19,13 +19,15 @@ from compiler.scheduling.problem import Problem
 from compiler.scheduling.reserved_slots import SlotScheduler, Spent
 from compiler.tiling.budget import passes
 
-OBJECTIVES = ("balanced", "latency", "interval")
+OBJECTIVES = ("balanced", "latency", "interval", "throughput")
+FREQUENT = ("interval", "throughput")  # to which latency is nothing up to a limit, or nothing at all
 IIS = 8  # IIs tried
 FEWEST = 3  # and for the longest programs
 CLOSE = 10  # part of an II that these do not look for any more
 RUNS = 32  # placements tried where the interval is all that counts
 SLOTTED = 1 << 30  # instead of a part: chains go to reserved slots
-PATIENCE = (8, 1)  # parts of an II that a tile may then wait for a place beside another
+# Parts of an II that a tile may then wait for a place beside another.
+PATIENCE = {"interval": (64, 16, 4, 1), "throughput": (8, 1)}
 
 
 class Repeated(NamedTuple):
@@ -45,23 +47,26 @@ class _Way(NamedTuple):
     common: Common
 
 
-def repeated(p: Problem, machine: Machine, once: Placement, copies: int, objective: str) -> Repeated:
+def repeated(
+    p: Problem, machine: Machine, once: Placement, copies: int, objective: str, longest: int = NEVER
+) -> Repeated:
     """The order of ``once`` at the shortest II found, by bisection between the busiest unit's cycles and the latency,
     towards which the longest programs go in growing steps from below until a first II does, and then in long steps.
 
     ``copies``: arenas at most. Inferences that overlap take units from each other, so a shorter II costs latency.
-    ``objective``: "latency" lets it not grow at all, "interval" as far as it will; "balanced" by the factor by which
-    the II is longer than the busiest unit's cycles. With no such II, inferences follow each other.
+    ``objective``: "latency" lets it not grow at all, "interval" up to ``longest`` cycles, "throughput" as far as it
+    will; "balanced" by the factor by which the II is longer than the busiest unit's cycles. With no such II,
+    inferences follow each other.
     """
     late, least = alap_times(p, once, pinned=True), busiest(p, machine, once)
     allowed = passes(2 * len(p.beats), IIS)
     attempts = _Attempts(p, machine, urgency(late, p), copies, _ways(late, objective, few=allowed == 1))
-    attempts.once_each = allowed == 1 and objective != "interval"
+    attempts.once_each = allowed == 1 and objective not in FREQUENT
     best = Repeated(once, max(1, once.latency), 1)
-    low, wanted = least - 1, least + (best.ii - least) // (16 if objective == "interval" else 4)
+    low, wanted = least - 1, least + (best.ii - least) // (16 if objective in FREQUENT else 4)
     runs, step = _runs(p, allowed, objective), wanted - least
     while attempts.made < runs and low < wanted < best.ii:
-        placed = attempts.at(wanted, low + 1, _allowed(once.latency, wanted, least, objective))
+        placed = attempts.at(wanted, low + 1, _allowed(once.latency, wanted, least, objective, longest))
         if placed is None:
             low, step = wanted, 2 * step
         else:
@@ -80,7 +85,7 @@ def repeated(p: Problem, machine: Machine, once: Placement, copies: int, objecti
 
 def _runs(p: Problem, allowed: int, objective: str) -> int:
     """Placements that may be tried; ``allowed``: IIs."""
-    if objective == "interval":
+    if objective in FREQUENT:
         return max(3 * FEWEST, passes(len(p.beats) // 2, RUNS))
     return max(2 * FEWEST, 2 * allowed)
 
@@ -88,19 +93,19 @@ def _runs(p: Problem, allowed: int, objective: str) -> int:
 def _ways(late: Sequence[int], objective: str, few: bool) -> list[_Way]:
     """As late as the order allows, so that buffers live shortly, or at once; where latency counts for nothing, closely too.
     ``few``: as late, with and without patience."""
-    if objective == "interval":
-        ways = [_Way(release, part, Common()) for part in (*PATIENCE, 0) for release in (late, ())]
+    if objective in FREQUENT:
+        ways = [_Way(release, part, Common()) for part in (*PATIENCE[objective], 0) for release in (late, ())]
         return [ways[0], ways[-2]] if few else [_Way(late, SLOTTED, Common()), *ways]
     return [_Way(late, 0, Common()), _Way((), 0, Common())]
 
 
-def _allowed(once: int, ii: int, least: int, objective: str) -> int:
+def _allowed(once: int, ii: int, least: int, objective: str, longest: int) -> int:
     """The longest latency that an II may cost."""
     if objective == "latency":
         return once
     if objective == "balanced":
         return once * ii // least
-    return NEVER
+    return max(once, longest) if objective == "interval" else NEVER
 
 
 @dataclass
@@ -136,7 +141,8 @@ class _Attempts:
         common = None if slack else way.common
         try:
             if way.part == SLOTTED:
-                return SlotScheduler(p, machine, jobs, ii, way.release, copies).run()
+                placed = SlotScheduler(p, machine, jobs, ii, way.release, copies).run()
+                return placed if placed.latency <= limit else None
             return ModuloScheduler(p, machine, jobs, ii, way.release, copies, limit, slack, common).run()
         except InfeasibleII as short:
             way.common.spent |= isinstance(short, Spent)

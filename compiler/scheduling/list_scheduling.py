@@ -88,9 +88,10 @@ class Order:
         """The schedule of an inference that none overlaps."""
         return self._attempt(Repeated(self.once, max(1, self.once.latency), 1))
 
-    def repeated(self, copies: int, objective: str) -> Attempt:
-        """A schedule for inferences that overlap, with at most so many arenas; ``objective``: one of ``OBJECTIVES``."""
-        return self._attempt(repeated(self.problem, self.machine, self.once, copies, objective))
+    def repeated(self, copies: int, objective: str, longest: int) -> Attempt:
+        """A schedule for inferences that overlap, with at most so many arenas; ``objective``: one of ``OBJECTIVES``;
+        ``longest``: the latency that "interval" may cost."""
+        return self._attempt(repeated(self.problem, self.machine, self.once, copies, objective, longest))
 
     def _attempt(self, found: Repeated) -> Attempt:
         placed = found.placed

@@ -126,7 +126,7 @@ def _heights(f: Gemm, tiler: Tiler, columns: int) -> list[int]:
         found.add(min(most, aligned))
     if _few(f, tiler):
         found.add(min(most, -(-f.m // (HALVES * f.row_step)) * f.row_step))
-    if share >= FEW and _idle(f, columns, tiler):
+    if share >= EVEN[0] and _idle(f, columns, tiler):
         found.add(min(most, share))
     return sorted(found)
 

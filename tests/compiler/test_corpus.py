@@ -85,7 +85,9 @@ def test_a_model_that_is_not_exported_yet_names_the_command(monkeypatch: pytest.
 
 def _row(part: str, number: int, latency: int | None, reason: str = "") -> dict[str, Any]:
     known = (
-        {} if latency is None else {"latency": latency, "interval": 100, "latency_limit": "a", "interval_limit": "b"}
+        {}
+        if latency is None
+        else {"latency": latency, "interval": 100, "throughput": 100, "latency_limit": "a", "interval_limit": "b"}
     )
     bounds = {"latency_bound": 100, "interval_bound": 100}
     return run.completed(
@@ -96,7 +98,7 @@ def _row(part: str, number: int, latency: int | None, reason: str = "") -> dict[
 def test_what_has_no_program_counts_as_infinite_in_every_figure() -> None:
     rows = [_row("work", n, 110 + 10 * n) for n in range(8)] + [_row("work", n, None, "refused: no") for n in (8, 9)]
     rows += [_row("report", 0, 300)]
-    first, _, latency, interval, second, _, other, _ = summary.summaries(rows, run.OF["separate"])
+    first, _, latency, interval, _, second, _, other, *_ = summary.summaries(rows, run.OF["separate"])
     assert first == "work: 10 models; refused 2, time 0, memory 0, crashed 0, missing 0"
     assert latency.split() == ["latency", "ratio", "1.50", "inf", "1.80", "2", "2"]
     assert interval.split() == ["interval", "ratio", "1.00", "inf", "1.00", "2", "2"]

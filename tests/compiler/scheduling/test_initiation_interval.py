@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import compiler
 from compiler import load, targets
-from compiler.driver import quiet
+from compiler.driver import LONGEST, quiet
 from compiler.errors import ModelError
 from compiler.isa.binary import Binary
 from compiler.passes import optimise, shape_for_units
@@ -99,3 +100,18 @@ def test_a_program_takes_no_more_arenas_than_the_processor_has():
     simulate(binary.to_bytes(), feeds_for(graph, 0))  # what was given for once is not what the next one finds
     with pytest.raises(ModelError, match="equal arenas"):
         Binary.from_bytes(replace(binary, memory=replace(binary.memory, copies=0)).to_bytes())
+
+
+def test_an_interval_costs_at_most_so_much_latency_and_throughput_any():
+    digits = shape_for_units(optimise(load(SMALL.read_bytes())))
+    lpu = targets.load("lpu")
+    latency, free = builds(digits, lpu, quiet, objectives=("latency", "throughput"))
+    longest = (latency.latency + free.latency) // 2
+    held, same = builds(digits, lpu, quiet, objectives=("interval", "throughput"), longest=longest)
+    assert latency.latency <= held.latency <= longest < free.latency == same.latency
+    assert free.interval <= held.interval <= latency.interval
+
+
+def test_the_compiler_keeps_the_latency_of_an_interval_within_four_times_its_bound():
+    program = compiler.compile(load(SMALL.read_bytes()), "lpu", objective="interval")
+    assert program.resources.cycles <= LONGEST * program.bounds["latency"]["bound"]
