@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from apps.cli.main import main, parser
+from compiler.frontend.limits import DEFAULT
 from compiler.frontend.operators import OTHERS, RULES
+from compiler.frontend.tensors import ELEMENT_TYPES
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -67,6 +69,18 @@ def test_every_operator_is_listed_once() -> None:
     for domain, rules in OTHERS.items():
         (row,) = re.findall(rf"^\| `{re.escape(domain)}` \| (.*) \|$", others, flags=re.MULTILINE)
         assert sorted(re.findall(r"`(\w+)`", row)) == sorted(rules)
+
+
+def test_limits_and_element_types_are_those_of_the_compiler() -> None:
+    text = (DOCS / "reference" / "operators.md").read_text(encoding="utf-8")
+    types = text.partition("## Element types")[2].partition("Other types")[0]
+    named = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "BOOL": "bool"}
+    for dtype in ELEMENT_TYPES.values():
+        shown = named.get(dtype.name) or dtype.name.removeprefix("F8").removeprefix("I").removeprefix("U")
+        assert re.search(rf"\b{shown}\b", types), dtype
+    assert f"| all constants | {DEFAULT.constant_bytes >> 30} GiB |" in text
+    assert f"| one tensor | {DEFAULT.tensor_bytes >> 30} GiB |" in text
+    assert f"| {DEFAULT.model_nodes:,} |" in text
 
 
 def test_every_command_and_option_of_takt_is_in_its_reference() -> None:
