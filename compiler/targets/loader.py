@@ -209,7 +209,7 @@ class _Reader:
                 if path in self.asked:
                     continue
                 if not prefix and isinstance(value, dict) and key not in TABLES:
-                    close = get_close_matches(key, TABLES, 1)
+                    close = get_close_matches(key, [name for name in TABLES if name not in table], 1)
                     said = f"rename it to [{close[0]}] or remove it" if close else "remove it"
                     self.fault(f"there is no table [{key}]; {said}", key)
                     continue

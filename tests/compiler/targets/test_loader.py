@@ -197,3 +197,13 @@ def test_a_mark_at_the_beginning_is_no_part_of_a_file(tmp_path: Path) -> None:
 def test_units_stand_in_issue_order() -> None:
     names = [name for name, _ in targets.load("lpu").instances()]
     assert names == ["link_in"] + ["weights"] * 4 + ["matrix"] * 4 + ["vector", "move", "link_out", "control"]
+
+
+def test_an_unknown_table_is_not_renamed_to_one_that_is_there() -> None:
+    """Only the name of a table that is missing is a remedy: the other would be there twice."""
+    with pytest.raises(ModelError, match=re.escape("there is no table [link_on]; remove it")):
+        targets.parse(TEXT + "\n[link_on]\nlatency = 1\n")
+    with pytest.raises(
+        ModelError, match=re.escape("there is no table [link_on]; rename it to [link_out] or remove it")
+    ):
+        targets.parse(TEXT.replace("[link_out]", "[link_on]").replace("[link_out.ports]", "[link_on.ports]"))
