@@ -75,7 +75,7 @@ def add_commands(commands: Any) -> None:
         command.set_defaults(run=run)
         return command
 
-    look = add("inspect", _inspect, "show what a model contains and which dimensions it leaves open")
+    look = add("inspect", _inspect, "show what a model contains, and its variable dimensions")
     look.add_argument("model", help=MODEL)
     build = add("compile", _compile, "compile a model; several sizes of a dimension make a bundle")
     build.add_argument("model", help=MODEL)
@@ -91,7 +91,7 @@ def add_commands(commands: Any) -> None:
     report.add_options(show)
     text = add("disassemble", _disassemble, "list the instructions of a program")
     text.add_argument("program", help=PROGRAM)
-    run = add("simulate", _simulate, "execute a program and compare what it counts with what it promised", "run")
+    run = add("simulate", _simulate, "execute a program, and compare its counters with its report", "run")
     run.add_argument("program", help=PROGRAM)
     run.add_argument("--target", help=options.DESCRIBED)
     run.add_argument("--inputs", help="an .npz file with one array per input (default: seeded numbers)")

@@ -51,9 +51,9 @@ def add_sizes(command: argparse.ArgumentParser, *, buckets: bool = False) -> Non
         action="append",
         default=[],
         metavar="NAME=SIZE[,SIZE...]" if buckets else "NAME=SIZE",
-        help="size, or buckets, of an open dimension; may be repeated"
+        help="size, or several sizes, of a variable dimension; may be repeated"
         if buckets
-        else "size of an open dimension; may be repeated",
+        else "size of a variable dimension; may be repeated",
     )
 
 
