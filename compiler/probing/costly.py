@@ -99,7 +99,7 @@ def _missing(target: Target, trial: Trial) -> Iterator[tuple[str, float, str]]:
         matrix = replace(target.matrix, tiles=MappingProxyType({**tiles, dtype: tile}))
         ours, theirs = trial.program.resources.cycles, trial.cycles(replace(target, matrix=matrix))
         what = f"matrix.tiles.{dtype} is missing, so the vector unit multiplies {dtype}"
-        text = f"{what}; {trial}: {ours} cycles, {theirs} with {dtype} = {list(tile)}"
+        text = f"{what}; {trial}: {ours:,} cycles, {theirs:,} with {dtype} = {list(tile)}"
         yield f"matrix.tiles.{dtype} {trial.precision}", ours / theirs, text
 
 
@@ -123,13 +123,13 @@ def _starved(target: Target, trial: Trial) -> Iterator[tuple[str, float, str]]:
     for path in paths:
         free = varied(free, path, LARGEST)
     least = busy(unit, free)
-    changes = [
+    changes = ", ".join(
         f"{path} = {need}" for path in paths if (need := _needed(free, path, unit, busy, least)) > figure(target, path)
-    ]
+    )
     yield (
         f"{unit}.ports",
         ours / max(1, least),
-        f"{unit}.ports are few, so the unit waits for memory; {trial}: {ours} cycles of it, {least} with {', '.join(changes)}",
+        f"{unit}.ports are few, so the unit waits for memory; {trial}: {ours:,} cycles of it, {least:,} with {changes}",
     )
 
 
@@ -153,4 +153,4 @@ def _limited(target: Target, trial: Trial) -> Iterator[tuple[str, float, str]]:
     for path in paths:
         more = MORE * figure(target, path)
         theirs = trial.cycles(varied(target, path, more))
-        yield path, ours / theirs, f"{path} = {more // MORE} is low; {trial}: {ours} cycles, {theirs} with {more}"
+        yield path, ours / theirs, f"{path} = {more // MORE} is low; {trial}: {ours:,} cycles, {theirs:,} with {more}"

@@ -16,6 +16,7 @@ from compiler.probing.layers import NAMES, SIZES, feeds, layer
 from compiler.targets.loader import MOST
 
 SAMPLES = Path(__file__).parents[3] / "samples"
+GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "describe-a-processor.md"
 TEMPLATE = targets.template("chip")
 
 
@@ -66,7 +67,7 @@ def test_bytes_of_one_sign_alone_are_warned_of_with_how_much_slower_they_are(mis
     only("dense layers", "int8")
     target = changed((f'{missing} = {{ value = [64, 64], source = "chosen" }}\n', ""))
     (warning,) = advice(target)
-    slow, fast = map(int, re.findall(r"(\d+) cycles, (\d+) with", warning)[0])
+    slow, fast = (int(n.replace(",", "")) for n in re.findall(r"([\d,]+) cycles, ([\d,]+) with", warning)[0])
     assert warning.startswith(f"matrix.tiles.{missing} is missing")
     assert f"with {missing} = [64, 64]" in warning
     assert slow > 5 * fast
@@ -148,6 +149,11 @@ def test_the_guides_processor_compiles_the_samples_within_one_and_a_half_times_t
     text = without(TEMPLATE, "external", "control").replace("4_194_304", "2_097_152")
     heron = targets.parse(text.replace('f32 = { value = [32, 32], source = "chosen" } # float32 programs\n', ""))
     assert set(heron.matrix.tiles) == {"i8", "u8", "f16"}
+    guide, cycles, ratios = " ".join(GUIDE.read_text(encoding="utf-8").split()), [], []
     for name, dims in (("digits-small", None), ("digits-large", None), ("digits-batch", {"batch": 8})):
         program = compiler.compile(compiler.load(f"{SAMPLES}/{name}.onnx", dims), heron, "int8")
-        assert 1 <= float(program.bounds["latency"]["ratio"]) <= 1.5, name
+        cycles.append(program.resources.cycles)
+        ratios.append(float(program.bounds["latency"]["ratio"]))
+        assert 1 <= ratios[-1] <= 1.5, name
+    assert "need {} (`digits-small`), {} (`digits-large`) and {} cycles".format(*cycles) in guide
+    assert "{:.2f}, {:.2f} and {:.2f} times their proven bounds".format(*ratios) in guide
