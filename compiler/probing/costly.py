@@ -150,7 +150,13 @@ def _limited(target: Target, trial: Trial) -> Iterator[tuple[str, float, str]]:
         every = varied(every, path, MORE * figure(target, path))
     if ours < WORTH * trial.cycles(every):
         return
-    for path in paths:
-        more = MORE * figure(target, path)
-        theirs = trial.cycles(varied(target, path, more))
-        yield path, ours / theirs, f"{path} = {more // MORE} is low; {trial}: {ours:,} cycles, {theirs:,} with {more}"
+    while paths:  # the one that helps most; others only if they help beside it
+        cycles = {path: trial.cycles(varied(target, path, MORE * figure(target, path))) for path in paths}
+        path = min(paths, key=lambda path: cycles[path])
+        less, more = figure(target, path), MORE * figure(target, path)
+        text = f"{path} = {less} is low; {trial}: {ours:,} cycles, {cycles[path]:,} with {more}"
+        yield path, ours / cycles[path], text
+        if ours < WORTH * cycles[path]:
+            return
+        target, ours = varied(target, path, more), cycles[path]
+        paths.remove(path)
