@@ -30,7 +30,12 @@ def add_commands(parser: argparse.ArgumentParser, *, required: bool) -> None:
     commands = parser.add_subparsers(required=required, metavar="command")
     rows = commands.add_parser("list", help="the processors that ship with the compiler")
     rows.set_defaults(run=run_list)
-    new = commands.add_parser("new", help="write a commented file of a processor, to be changed into your own")
+    new = commands.add_parser(
+        "new",
+        help="write a commented file of a processor, to be changed into your own",
+        description="Writes a file that describes a processor, with a comment on each figure, for you to change into your own: "
+        "docs/compiler/targets.md says what each figure means. A file that is there already is not overwritten.",
+    )
     new.add_argument("file", help="the file to write, such as chip.toml; its name becomes that of the processor")
     new.set_defaults(run=run_new)
     check = commands.add_parser(
@@ -54,7 +59,11 @@ def add_commands(parser: argparse.ArgumentParser, *, required: bool) -> None:
 
 def add_compare(commands: Any) -> None:
     """Add the command that compares a model on several processors."""
-    both = commands.add_parser("compare", help="compile a model for several processors and precisions, side by side")
+    both = commands.add_parser(
+        "compare",
+        help="compile a model for several processors and precisions, side by side",
+        description="Compiles a model for several processors and precisions and shows cycles, memory and energy side by side.",
+    )
     both.add_argument("model", help="an ONNX file, or a file in the text form")
     both.add_argument("--target", action="append", help="a name or a file; may be repeated (default: all shipped ones)")
     both.add_argument("--precision", action="append", choices=PRECISIONS, help="may be repeated (default: float32)")
