@@ -31,7 +31,7 @@ from compiler.tiling.budget import TooLong, room
 if TYPE_CHECKING:
     from compiler.bounds import Bounds
 
-LONGEST = 4  # times its bound that the latency may be where the interval is to be short
+LONGEST = 4  # the latency of an interval program is at most so many times its bound
 Stage = Callable[[str], None]
 Examples = Calibration | Sequence[Mapping[str, Any]] | None
 

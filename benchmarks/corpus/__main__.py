@@ -1,8 +1,8 @@
 """Nearness of programs to their proven bounds over the corpus of `benchmarks/corpus/models.toml`.
 
 `make` fetches models and exports the others (its own environment, 6 GB, comes first). `run` measures: per model the latency of
-the program made short in latency, the interval of the program made short in that, and both of the balanced program, each
-divided by its proven bound; what limits them; seconds of the processor; why there is no program. Then, for each part of the
+the program made for latency, the interval of those made for the interval and for throughput, and both of the balanced program,
+each divided by its proven bound; what limits them; seconds of the processor; why there is no program. Then, for each part of the
 corpus, medians, 90th percentiles, largest ratios. A model that is refused, takes too long or too much memory, or crashes the
 compiler, counts as infinite.
 """

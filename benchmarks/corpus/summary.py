@@ -8,6 +8,7 @@ from statistics import median_low
 from typing import Any
 
 from benchmarks.corpus.split import PARTS, WORK
+from compiler.driver import LONGEST
 
 FAR = 2.5
 LONG, SELDOM = 1.6, 1.4  # ratios of latency and of interval above which a model is listed
@@ -28,6 +29,10 @@ def summaries(rows: Sequence[dict[str, Any]], ratios: Sequence[str]) -> Iterator
             figures = f"{median_low(values):7.2f} {ninth(values):7.2f} {_largest(values):8.2f}"
             infinite = sum(map(isinf, values))
             yield f"{ratio.replace('_', ' '):24} {figures} {sum(v > FAR for v in values):10} {infinite:18}"
+        held = [row["interval_latency"] / row["latency_bound"] for row in some if row.get("interval_latency")]
+        if held:
+            above = sum(latency > LONGEST for latency in held)
+            yield f"latency of interval programs: at most {max(held):.2f} x its bound, {above} above {LONGEST}"
 
 
 def ninth(values: Sequence[float]) -> float:

@@ -129,7 +129,10 @@ def _starved(target: Target, trial: Trial) -> Iterator[tuple[str, float, str]]:
     yield (
         f"{unit}.ports",
         ours / max(1, least),
-        f"{unit}.ports are few, so the unit waits for memory; {trial}: {ours:,} cycles of it, {least:,} with {changes}",
+        (
+            f"{unit}.ports are few, so the unit waits for memory; {trial}: it is busy for {ours:,} cycles, for {least:,} "
+            f"with {changes}"
+        ),
     )
 
 
@@ -150,13 +153,15 @@ def _limited(target: Target, trial: Trial) -> Iterator[tuple[str, float, str]]:
         every = varied(every, path, MORE * figure(target, path))
     if ours < WORTH * trial.cycles(every):
         return
+    given = ""
     while paths:  # the one that helps most; others only if they help beside it
         cycles = {path: trial.cycles(varied(target, path, MORE * figure(target, path))) for path in paths}
         path = min(paths, key=lambda path: cycles[path])
         less, more = figure(target, path), MORE * figure(target, path)
-        text = f"{path} = {less} is low; {trial}: {ours:,} cycles, {cycles[path]:,} with {more}"
+        text = f"{path} = {less} is low; {trial}: {ours:,} cycles{given}, {cycles[path]:,} with {more}"
         yield path, ours / cycles[path], text
         if ours < WORTH * cycles[path]:
             return
         target, ours = varied(target, path, more), cycles[path]
+        given += f" with {path} = {more}"
         paths.remove(path)

@@ -183,7 +183,9 @@ def plans(
         course = branches.schedule(legal, tiler, nodes, data, stretch)
         return [_branched(course, tiler, names, nodes, on_stage)] * len(objectives)
     strips, grouped = [strip_of(node) for node in nodes], any(in_group(node) for node in nodes)
-    given = list_scheduling.Order(tiler.tiles, data, tiler.chains, target, tiler.space, strips, grouped, tiler.prompt)
+    given = list_scheduling.Order(
+        tiler.tiles, data, tiler.chains, target, tiler.space, strips, grouped, tiler.low_latency
+    )
     found = []
     for objective in objectives:
         best, lives, plan = _fitting(given, tiler, copies, objective, longest, on_stage)

@@ -20,7 +20,7 @@ from compiler.scheduling.reserved_slots import SlotScheduler, Spent
 from compiler.tiling.budget import passes
 
 OBJECTIVES = ("balanced", "latency", "interval", "throughput")
-FREQUENT = ("interval", "throughput")  # to which latency is nothing up to a limit, or nothing at all
+FREQUENT = ("interval", "throughput")  # these let latency grow in order to shorten the interval
 IIS = 8  # IIs tried
 FEWEST = 3  # and for the longest programs
 CLOSE = 10  # part of an II that these do not look for any more

@@ -60,7 +60,7 @@ class Attempt:
 
 class Order:
     """Tiles to be ordered, and their shortest schedule. ``strips``: of what source operations are; ``grouped``: some of them are
-    groups of channels. ``prompt``: latency counts, too."""
+    groups of channels. ``low_latency``: latency counts, not the interval alone."""
 
     def __init__(
         self,
@@ -71,10 +71,10 @@ class Order:
         space: Space,
         strips: Sequence[int] = (),
         grouped: bool = False,
-        prompt: bool = True,
+        low_latency: bool = True,
     ) -> None:
         self.tiles, self.machine, self.lines = tiles, machine, space.lines
-        self.problem = problem(tiles, data, chains, space, grouped, prompt)
+        self.problem = problem(tiles, data, chains, space, grouped, low_latency)
         between = staggered(tiles, data, strips, grouped)
         ways: list[Callable[[], Ranks]] = [
             lambda: critical_path(tiles, data, chains),
@@ -89,7 +89,7 @@ class Order:
         return self._attempt(Repeated(self.once, max(1, self.once.latency), 1))
 
     def repeated(self, copies: int, objective: str, longest: int) -> Attempt:
-        """A schedule for inferences that overlap, with at most so many arenas; ``objective``: one of ``OBJECTIVES``;
+        """A schedule for inferences that overlap, with at most ``copies`` arenas. ``objective``: one of ``OBJECTIVES``;
         ``longest``: the latency that "interval" may cost."""
         return self._attempt(repeated(self.problem, self.machine, self.once, copies, objective, longest))
 

@@ -34,8 +34,7 @@ class Problem:
     writes, with the cycles by which it has to start later, or else those by which the other has to. ``begins``, ``ends``: buffers
     whose live range it may begin or end (True: when it has written, False: when it has read). ``names``, ``moves``: per buffer;
     one that moves lies elsewhere for the next inference. ``rows``: accumulator rows by chain. ``grouped``: what sums add up
-    comes group by group.
-    ``prompt``: latency counts, too.
+    comes group by group. ``low_latency``: latency counts, not the interval alone.
     """
 
     unit: list[str]
@@ -58,7 +57,7 @@ class Problem:
     waiting: list[int]
     followers: list[list[int]]
     grouped: bool = False
-    prompt: bool = True
+    low_latency: bool = True
 
     @property
     def buffers(self) -> int:
@@ -80,7 +79,7 @@ class Problem:
     def kept(self) -> Counter[Hashable]:
         """By weights of many blocks whose products are much shorter than their load: how many blocks. None where the interval is
         all that counts: then slots are short, and what is kept keeps them from others."""
-        if not self.prompt:
+        if not self.low_latency:
             return Counter()
         used = Counter(block.weights for chain in self.blocks for block in chain if block.beats * SHORT <= block.load)
         return Counter({weights: count for weights, count in used.items() if count >= MANY})
@@ -108,7 +107,7 @@ def problem(
     chains: list[list[Step]],
     space: Space,
     grouped: bool = False,
-    prompt: bool = True,
+    low_latency: bool = True,
 ) -> Problem:
     """Everything about ``tiles`` that no order changes; ``data``: for each tile those whose results it uses."""
     users, anti_dependences = _successors(tiles, data)
@@ -137,7 +136,7 @@ def problem(
         waiting,
         followers,
         grouped,
-        prompt,
+        low_latency,
     )
 
 

@@ -169,7 +169,7 @@ def _cuts(f: Gemm, tiler: Tiler, rows: int, columns: int) -> list[Cut]:
 def _kept(f: Gemm, tiler: Tiler) -> bool:
     """Whether planes keep a constant from one product of few rows to the next, as steps of a sequence follow each other."""
     target, fixed = tiler.target, f.node.operands[f.roles.stationary].value
-    if tiler.used[fixed] < STEPS or f.m > FEW or not (tiler.prompt and tiler.is_constant(fixed)):
+    if tiler.used[fixed] < STEPS or f.m > FEW or not (tiler.low_latency and tiler.is_constant(fixed)):
         return False
     tiles = -(-f.k // f.tile[0]) * -(-f.n // f.tile[1])
     ports = target.weights.bytes_per_cycle * target.weights.instances

@@ -37,7 +37,7 @@ class Gemm:
     post: int
     row_step: int  # rows, and columns, of which whole multiples never share a line of the result with the rest
     column_step: int
-    stacked: bool  # all columns of a row lie before the next row: pieces of rows meet in no more than a line
+    stacked: bool  # each row of the result ends before the next begins, so two pieces of rows share at most one line
     dtype: str  # of the moving operand
     tile: tuple[int, int]  # rows and columns of weights that a plane holds
     blocks: int  # products on the diagonal of one pass; 0: one

@@ -1,5 +1,5 @@
-"""The storage order of a concat: the order of its largest part, or one with the concat's axis outermost. The second is for
-narrow parts, of which only a few elements would lie in each line.
+"""The storage order of a concat: that of its largest part, or one with the concat's axis outermost, which suits narrow parts:
+of these only a few elements would lie in each line otherwise.
 """
 
 from __future__ import annotations

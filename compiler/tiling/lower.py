@@ -50,9 +50,18 @@ def lower(
     tiles = Tiles(room(graph))
     once = uses.stored_once(graph, target, short=sparing)
     tiler = Tiler(
-        graph, target, places, space, tiles, sparing=sparing, once=once, slotted=slotted, spare=spare, coming=coming
+        graph,
+        target,
+        places,
+        space,
+        tiles,
+        sparing=sparing,
+        once=once,
+        low_latency=following,
+        slotted=slotted,
+        spare=spare,
+        coming=coming,
     )
-    tiler.prompt = following
     names: list[str] = []
     nodes: list[Node | None] = []
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from compiler.ir import Access, Compute, Expr, Graph, Guard, Operand
+from compiler.ir import Access, Expr, Graph, Guard, Operand
 from compiler.isa import Instruction, Op, Program, Step
 from compiler.passes.rewriter import fresh
 from compiler.targets import Target
-from compiler.tiling import chains
+from compiler.tiling import chains, uses
 from compiler.tiling import place as pl
 from compiler.tiling.budget import Tiles
 from compiler.tiling.cut import Cut
@@ -43,7 +43,7 @@ class Tiler:
     cuts: dict[object, Cut] = field(default_factory=dict)  # of contractions, by their form
     sparing: bool = False  # memory is short: no copy is made for the sake of cycles alone
     once: frozenset[str] = frozenset()  # constants that there is no room for a second time, packed for the planes
-    prompt: bool = True  # latency counts, too
+    low_latency: bool = True  # latency counts, not the interval alone
     slotted: bool = False  # chains go round the planes so that one's products hide another's loads
     spare: int = 0  # cycles of work that a vector unit can take on without being what the interval waits for
     coming: int = 0  # cycles for which the inputs come in
@@ -56,8 +56,7 @@ class Tiler:
     @cached_property
     def used(self) -> Counter[str]:
         """By value how many contractions it is a factor of."""
-        contractions = (n for n in self.graph.nodes if isinstance(n, Compute) and n.is_contraction)
-        return Counter(operand.value for node in contractions for operand in node.operands[:2])
+        return uses.factors(self.graph)
 
     @property
     def branch(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from math import prod
 
@@ -113,7 +114,7 @@ def stored_once(graph: Graph, machine: Machine, *, short: bool) -> frozenset[str
     """Constants that are looked up and multiplied, as tied embeddings are, where there is no room for a copy of each that is
     packed for the planes; ``short``: there is none in any case. Planes load them as they stand, which takes longer where
     a row does not fill its last line."""
-    constants, tied = graph.constants, _looked_up(graph) & _factors(graph) & graph.constants.keys()
+    constants, tied = graph.constants, _looked_up(graph) & factors(graph).keys() & graph.constants.keys()
     size = sum(a.nbytes for a in constants.values()) + sum(s.initial.nbytes for s in graph.states)
     lacking = short or size + sum(constants[v].nbytes for v in tied) > machine.memory_bytes
     return tied if lacking and not machine.external.instances else frozenset()
@@ -123,6 +124,7 @@ def _looked_up(graph: Graph) -> frozenset[str]:
     return frozenset(n.data.value for n in graph.nodes if isinstance(n, Gather))
 
 
-def _factors(graph: Graph) -> frozenset[str]:
-    nodes = [n for n in graph.nodes if isinstance(n, Compute) and n.is_contraction]
-    return frozenset(o.value for n in nodes for o in n.operands[:FACTORS])
+def factors(graph: Graph) -> Counter[str]:
+    """By value how many contractions it is a factor of."""
+    contractions = (n for n in graph.nodes if isinstance(n, Compute) and n.is_contraction)
+    return Counter(operand.value for node in contractions for operand in node.operands[:FACTORS])

@@ -46,8 +46,8 @@ def append(node: Compute, instructions: list[Instruction], copies: Mapping[int, 
 
 
 def pieces_of(node: Compute, tiler: Tiler, homes: Mapping[int, pl.Place]) -> list[Instruction]:
-    """The instructions of a map or a reduction: in stretches that its readers wait for, where that takes no more cycles.
-    ``homes``: other places of some operands."""
+    """The instructions of a map or a reduction, cut along the dimension in which its readers follow, unless that takes clearly
+    more cycles. ``homes``: other places of some operands."""
     order = tiler.storage_order(node.output, list(range(node.parallel)))
     best = _cut(loop_nests.plain(node), order, tiler, homes)
     along, pieces = tiler.layout.deep.get(node.output, (-1, 0))

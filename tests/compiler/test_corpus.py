@@ -106,6 +106,13 @@ def test_what_has_no_program_counts_as_infinite_in_every_figure() -> None:
     assert other.split() == ["latency", "ratio", "3.00", "3.00", "3.00", "1", "0"]
 
 
+def test_the_largest_latency_of_interval_programs_is_told() -> None:
+    rows = [_row("work", n, 110) | {"interval_latency": latency} for n, latency in enumerate((200, 398, 413))]
+    assert "latency of interval programs: at most 4.13 x its bound, 1 above 4" in [
+        *summary.summaries(rows, run.OF["separate"])
+    ]
+
+
 def test_the_list_names_models_of_the_part_to_work_on_only() -> None:
     rows = [_row("work", 1, 161), _row("work", 2, 160), _row("work", 3, None, "time: x"), _row("report", 1, 900)]
     head, *lines = summary.far(rows, run.OF["separate"])

@@ -24,7 +24,7 @@ RNG = np.random.default_rng(5)
 
 
 def sequences(count, columns):
-    """So many sequences beside each other: each multiplies a row by weights of its own and makes the next row of that."""
+    """Recurrences that run side by side: each multiplies its row by its own weights, which makes its next row."""
     b = Builder("sequences")
     ends = {}
     for n in range(count):
