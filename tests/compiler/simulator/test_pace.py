@@ -166,3 +166,14 @@ def test_the_shortest_interval_is_the_first_at_which_no_resource_is_used_twice(
     assert [k for k in range(1, span + 1) if is_legal(found, k)] == truth
     for stated in (span, span // 2):
         assert found.shorter(stated) == next((k for k in truth if k < stated), None)
+
+
+def test_lines_that_are_sorted_a_part_at_a_time_give_the_same_interval(
+    sample: Sample, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("compiler.simulator.occupancy._AT_ONCE", 3)
+    true = sample.binary.interval
+    assert simulate(sample.binary.to_bytes(), sample.feeds[0])[1].interval == true
+    for wrong in {true - 1, true + 1} - {0}:
+        with pytest.raises(ModelError, match=f"states an inference every {wrong} cycles"):
+            simulate(replace(sample.binary, interval=wrong).to_bytes(), sample.feeds[0])
